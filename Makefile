@@ -1,0 +1,40 @@
+PY ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-fast lint peers clean
+
+demo: .venv/.stamp
+	$(BIN)/tarpon demo
+
+test: lint
+	$(BIN)/python -m pytest -q -n 2
+
+test-fast: lint
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+lint: .venv/.stamp
+	$(BIN)/ruff format --check -q .
+	$(BIN)/ruff check -q .
+	$(BIN)/mypy
+
+# Tests and timings against other packages of the field, in an environment of their own.
+peers: .venv-peers/.stamp
+	.venv-peers/bin/python -m pytest -q tests/test_peers.py --peers
+	.venv-peers/bin/python benchmarks/speed.py
+
+.venv/.stamp: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PY) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check -U "pip>=25.1"
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e . --group dev
+	touch $@
+
+# torch comes first: what depends on it would otherwise pull in a build for GPUs.
+.venv-peers/.stamp: pyproject.toml
+	test -x .venv-peers/bin/python || $(PY) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install -q -U "pip>=25.1"
+	.venv-peers/bin/python -m pip install -q torch==2.13.0
+	.venv-peers/bin/python -m pip install -q -e . sbi==0.27.0 tarp==0.1.1 deprecation pytest xarray scikit-learn
+	touch $@
+
+clean:
+	rm -rf .venv .venv-peers

@@ -1,0 +1,52 @@
+"""tarpon: are these posterior samples accurate?
+
+Posterior draws and the true parameters behind them go in; an exact p-value, the flaw in words
+and its size come out.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from . import adapters, metrics, plots, problems, references, regions
+    from .diagnostics import Result, hpd, load, sbc, tarp
+    from .simulations import Simulations
+
+__all__ = [
+    "Result",
+    "Simulations",
+    "__version__",
+    "adapters",
+    "hpd",
+    "load",
+    "metrics",
+    "plots",
+    "problems",
+    "references",
+    "regions",
+    "sbc",
+    "tarp",
+]
+
+_HOME = {
+    "Result": "diagnostics",
+    "Simulations": "simulations",
+    "hpd": "diagnostics",
+    "load": "diagnostics",
+    "sbc": "diagnostics",
+    "tarp": "diagnostics",
+}
+
+
+def __getattr__(name: str) -> object:
+    # Modules load when first used, so that `tarpon --help` answers at once.
+    if name not in __all__:
+        raise AttributeError(f"module 'tarpon' has no attribute {name!r}")
+    module = importlib.import_module(f".{_HOME.get(name, name)}", __name__)
+    return getattr(module, name) if name in _HOME else module
+
+
+def __dir__() -> list[str]:
+    return __all__

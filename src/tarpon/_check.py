@@ -1,0 +1,248 @@
+"""Every check of what users hand in, and every message they read when it fails.
+
+A message says what was wanted, what came, and what to do about it.
+"""
+
+import secrets
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ._types import RNG, Array, ArrayLike, Floats
+
+ON_INVALID = ("raise", "drop")
+_SWAP_FALSE_ALARM = 1e-6
+
+
+def seed(rng: RNG) -> int:
+    """Return the integer from which everything random of one call follows.
+
+    A generator gives up 64 of its bits, so a second call with it goes on differently.
+    """
+    if rng is None:
+        return secrets.randbits(64)
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(2**64, dtype=np.uint64))
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
+        raise TypeError(
+            f"`rng` must be a non-negative integer, a `numpy.random.Generator` or None, "
+            f"but got {rng!r}."
+        )
+    if rng < 0:
+        raise ValueError(f"`rng` must not be negative, but got {rng}.")
+    return int(rng)
+
+
+def array(name: str, value: ArrayLike) -> Array:
+    """Return numbers as a NumPy array in their own precision, without a copy where possible."""
+    if type(value).__module__.partition(".")[0] == "torch":
+        value = _host_tensor(value)
+    try:
+        numbers = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` must be a rectangular array of numbers, but its rows differ in length. "
+            f"Give every simulation the same number of draws and parameters."
+        ) from error
+    if numbers.dtype.kind not in "biuf":
+        raise TypeError(
+            f"`{name}` must hold real numbers, but got {numbers.dtype}. "
+            f"Convert it first, for example with `np.asarray({name}, dtype=float)`."
+        )
+    return numbers
+
+
+def _host_tensor(tensor: ArrayLike) -> ArrayLike:
+    tensor = tensor.detach().cpu()
+    # NumPy has no bfloat16; every bfloat16 is a float32, so nothing is rounded.
+    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+
+
+def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
+    """Return draws (n_draws, n_sims, n_dims) and truths (n_sims, n_dims) that agree."""
+    samples, theta = array("samples", samples), array("theta", theta)
+    if theta.ndim == 1:
+        theta = theta[:, None]
+    if theta.ndim != 2:
+        raise ValueError(
+            f"`theta` must be (n_sims, n_dims), or (n_sims,) for one parameter, "
+            f"but got {theta.shape}."
+        )
+    n_sims, n_dims = theta.shape
+    if samples.ndim == 2 and n_dims == 1:
+        samples = samples[..., None]
+    if samples.ndim != 3 or samples.shape[1:] != theta.shape:
+        raise ValueError(
+            f"`samples` must be (n_draws, {n_sims}, {n_dims}) to match `theta` {theta.shape}, "
+            f"but got {samples.shape}.{_shape_hint(samples, theta)}"
+        )
+    if not samples.shape[0] or not n_sims:
+        raise ValueError(
+            f"at least one simulation and one draw are needed, but `samples` is {samples.shape}."
+        )
+    return samples, theta
+
+
+def _shape_hint(samples: Array, theta: Array) -> str:
+    if samples.ndim == 3 and samples.shape[::2] == theta.shape:
+        return " Its first two axes look swapped: try `samples.swapaxes(0, 1)`."
+    if samples.shape == theta.shape:
+        return " If there is one draw a simulation, pass `samples[None]`."
+    return " Draws come first, then simulations, then parameters."
+
+
+def warn_if_square_and_swapped(samples: Array) -> None:
+    """Warn when as many draws as simulations came and the draws seem to lie along axis 1.
+
+    An analysis of variance: the draws of one simulation lie together, so the means over the
+    draw axis differ between simulations. When it is the means over the simulation axis that
+    differ, the two axes are probably swapped.
+    """
+    from scipy.special import fdtrc
+
+    n_draws, n_sims, n_dims = samples.shape
+    if n_draws != n_sims or n_draws < 3 or not n_dims:
+        return
+    of_sims, of_draws = samples.mean(axis=0, dtype=float), samples.mean(axis=1, dtype=float)
+    total = samples.var(axis=(0, 1), dtype=float)
+    between_sims, between_draws = of_sims.var(axis=0), of_draws.var(axis=0)
+    rest = np.maximum(total - between_sims - between_draws, np.finfo(float).tiny)
+    f_ratio = between_draws / rest * (n_sims - 1)
+    p_value = n_dims * fdtrc(n_draws - 1, (n_draws - 1) * (n_sims - 1), f_ratio)
+    if np.any((p_value < _SWAP_FALSE_ALARM) & (between_draws > between_sims)):
+        warnings.warn(
+            f"`samples` is {samples.shape}, and its draws seem to lie along axis 1: points "
+            f"that share an index of axis 0 lie together, as the draws of one simulation do. "
+            f"If so, pass `samples.swapaxes(0, 1)`.",
+            stacklevel=4,
+        )
+
+
+def observations(x: ArrayLike | None, n_sims: int) -> Array | None:
+    """Return observations whose first axis counts the simulations."""
+    if x is None:
+        return None
+    x = array("x", x)
+    if x.ndim == 0 or len(x) != n_sims:
+        raise ValueError(
+            f"`x` must have one entry a simulation, ({n_sims}, ...), but got {x.shape}."
+        )
+    return x
+
+
+def log_probs(
+    draws: ArrayLike | None, truths: ArrayLike | None, n_draws: int | None, n_sims: int | None
+) -> tuple[Array, Array] | tuple[None, None]:
+    """Return log-densities (n_draws, n_sims) of the draws and (n_sims,) of the truths."""
+    if draws is None and truths is None:
+        return None, None
+    if draws is None or truths is None:
+        missing = "log_prob_samples" if draws is None else "log_prob_theta"
+        raise ValueError(
+            f"`{missing}` is missing: log-densities are needed of the draws and of the truths."
+        )
+    draws, truths = array("log_prob_samples", draws), array("log_prob_theta", truths)
+    n_sims = (truths.size if n_sims is None else n_sims) or 1
+    n_draws = (draws.shape[0] if n_draws is None and draws.ndim else n_draws) or 1
+    if truths.shape != (n_sims,):
+        raise ValueError(f"`log_prob_theta` must be ({n_sims},), but got {truths.shape}.")
+    if draws.shape != (n_draws, n_sims):
+        swapped = draws.T.shape == (n_draws, n_sims) or draws.shape[:1] == (n_sims,)
+        hint = " Its axes look swapped: try `log_prob_samples.T`." if swapped else ""
+        raise ValueError(
+            f"`log_prob_samples` must be ({n_draws}, {n_sims}), draws first, "
+            f"but got {draws.shape}.{hint}"
+        )
+    return draws, truths
+
+
+def names(given: Sequence[str] | None, n_dims: int) -> tuple[str, ...]:
+    """Return one name a parameter, `theta_0`, `theta_1`, … where none are given."""
+    if given is None:
+        return tuple(f"theta_{k}" for k in range(n_dims))
+    if isinstance(given, str):
+        raise TypeError(f"`names` must be a list of {n_dims} names, but got {given!r}.")
+    kept = tuple(str(name) for name in given)
+    if len(kept) != n_dims:
+        raise ValueError(f"`names` must name {n_dims} parameters, but got {len(kept)}.")
+    if len(set(kept)) != n_dims:
+        raise ValueError(f"`names` must differ from each other, but got {list(kept)}.")
+    return kept
+
+
+def refuse_invalid(invalid: Array, on_invalid: str) -> None:
+    """Raise where simulations are invalid and may not be dropped, or none would be left."""
+    if on_invalid not in ON_INVALID:
+        raise ValueError(f"`on_invalid` must be 'raise' or 'drop', but got {on_invalid!r}.")
+    n_invalid, n_sims = int(invalid.sum()), len(invalid)
+    if n_invalid and (on_invalid == "raise" or n_invalid == n_sims):
+        advice = (
+            "Failed fits are rarely random, so look at them first; `on_invalid='drop'` then "
+            "leaves whole simulations out, and the result says how many."
+            if n_invalid < n_sims
+            else "None is left to test."
+        )
+        raise ValueError(
+            f"{n_invalid} of {n_sims} simulations hold NaN or infinite values, the first at "
+            f"index {int(invalid.argmax())}. {advice}"
+        )
+
+
+def reference_points(drawn: ArrayLike, n_sims: int, n_dims: int) -> Floats:
+    """Return finite reference points of shape (n_sims, n_dims)."""
+    drawn = array("reference", drawn)
+    if drawn.shape != (n_sims, n_dims):
+        raise ValueError(
+            f"a reference must give one point a simulation, ({n_sims}, {n_dims}), "
+            f"but got {drawn.shape}."
+        )
+    return finite("reference points", drawn.astype(float, copy=False))
+
+
+def finite(name: str, numbers: Array) -> Array:
+    """Return the numbers, or raise if any is NaN or infinite."""
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"the {name} must be finite, but some are NaN or infinite.")
+    return numbers
+
+
+def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Return scores of shape (n_points, n_sims) or (n_points, n_sims, n_scores), without NaN."""
+    values = array("scores", values)
+    if values.shape[:2] != shape or values.ndim not in (2, 3):
+        raise ValueError(
+            f"scores must be {shape} (points, simulations), or have one more axis for several "
+            f"scores, but got {values.shape}. A score takes `theta` of shape (points, "
+            f"simulations, n_dims) and reduces its last axis."
+        )
+    if np.isnan(values).any():
+        raise ValueError("scores must be numbers, but some are NaN.")
+    return values
+
+
+def needs_x(x: Array | None, who: str) -> Array:
+    if x is None:
+        raise ValueError(f"{who} reads the observations: pass `x=`, of shape (n_sims, ...).")
+    return x
+
+
+def needs_parameters(n_dims: int) -> None:
+    if not n_dims:
+        raise ValueError("this test needs `samples` and `theta`, but only log-densities came.")
+
+
+def probability(name: str, value: float) -> float:
+    """Return a number strictly between 0 and 1."""
+    if not 0 < value < 1:
+        raise ValueError(f"`{name}` must lie between 0 and 1, but got {value!r}.")
+    return float(value)
+
+
+def existing(path: str | Path) -> Path:
+    """Return the path of a file that is there."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    return path

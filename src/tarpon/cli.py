@@ -1,0 +1,144 @@
+"""The command line: parses, calls, prints. Exit status 0: nothing found, 1: found, 2: misuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from ._version import __version__
+
+# Everything else is imported where it is used, so that `tarpon --help` answers at once.
+if TYPE_CHECKING:
+    from .diagnostics import Result
+    from .simulations import Simulations
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FILE = click.argument("file", type=click.Path(path_type=Path))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def main() -> None:
+    """Are these posterior samples accurate?
+
+    \b
+    Try it:         tarpon demo
+    Test a file:    tarpon tarp draws.npz
+
+    A file is an .npz archive with `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims,
+    n_dims), or with `log_prob_samples` and `log_prob_theta` for hpd. The exit status is 0 when
+    nothing was found, 1 when the posteriors are inaccurate, 2 when the call was wrong.
+    """
+
+
+def _options(command: Command) -> Command:
+    for option in (
+        click.option("--plot", type=click.Path(path_type=Path), help="Write a figure here."),
+        click.option("--on-invalid", type=click.Choice(["raise", "drop"]), default="raise",
+                     show_default=True, help="What to do with simulations that hold NaN."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON for a program."),
+        click.option("--level", default=0.05, show_default=True,
+                     type=click.FloatRange(0, 1, min_open=True, max_open=True),
+                     help="Exit with 1 if the p-value is at most this."),
+        click.option("--rng", type=click.IntRange(min=0), help="The seed."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@main.command()
+@_FILE
+@_options
+def tarp(file: Path, **options: Any) -> None:
+    """Test coverage with balls around random points."""
+    from .diagnostics import tarp
+
+    _test(tarp, file, **options)
+
+
+@main.command()
+@_FILE
+@_options
+def hpd(file: Path, **options: Any) -> None:
+    """Test coverage of the regions of highest density."""
+    from .diagnostics import hpd
+
+    _test(hpd, file, **options)
+
+
+@main.command()
+@_FILE
+@_options
+def sbc(file: Path, **options: Any) -> None:
+    """Test each parameter alone (simulation-based calibration)."""
+    from .diagnostics import sbc
+
+    _test(sbc, file, **options)
+
+
+@main.command()
+@click.option("--out", default=Path("tarpon-demo.png"), show_default=True,
+              type=click.Path(path_type=Path), help="Where the figure goes.")  # fmt: skip
+@click.option("--n-dims", default=10, show_default=True, type=click.IntRange(min=1),
+              help="The number of parameters.")  # fmt: skip
+@click.option("--rng", default=0, show_default=True, type=click.IntRange(min=0), help="The seed.")
+def demo(out: Path, n_dims: int, rng: int) -> None:
+    """Run the paper's Gaussian toy: four posteriors, TARP against HPD."""
+    from . import plots
+    from .diagnostics import hpd, tarp
+    from .problems import gaussian
+
+    cases = ("correct", "overconfident", "underconfident", "biased")
+    results: dict[str, dict[str, Result]] = {}
+    for case in cases:
+        sims = gaussian(case, n_dims=n_dims, rng=rng)
+        results[case] = {"TARP": tarp(sims, rng=rng), "HPD": hpd(sims, rng=rng)}
+    _print_demo(results, n_dims)
+    _write(plots.panels(results), out)
+
+
+def _test(test: Callable[..., Result], file: Path, **options: Any) -> NoReturn:
+    try:
+        from .adapters import files
+
+        sims: Simulations = files.load(file, on_invalid=options["on_invalid"])
+        result = test(sims, rng=options["rng"])
+        click.echo(json.dumps(result.to_dict(), indent=2) if options["as_json"] else result)
+        if options["plot"]:
+            _write(result.plot().figure, options["plot"], quiet=options["as_json"])
+    except (ValueError, TypeError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+    raise SystemExit(int(result.p_value <= options["level"]))
+
+
+def _print_demo(results: dict[str, dict[str, Result]], n_dims: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    first = next(iter(results.values()))["TARP"].ranks
+    table = Table(
+        title=f"{first.n_sims} normal posteriors, {n_dims} parameters, {first.n_draws} draws each",
+        title_justify="left",
+    )
+    for column in ("posterior", "test", "p-value", "what it says"):
+        table.add_column(column, justify="right" if column == "p-value" else "left")
+    for case, tests in results.items():
+        for name, result in tests.items():
+            where = case if name == "TARP" else ""
+            table.add_row(where, name, f"{result.p_value:.2g}", result.verdict)
+        table.add_section()
+    Console(width=None).print(table)
+
+
+def _write(figure: Any, path: Path, *, quiet: bool = False) -> None:
+    try:
+        figure.savefig(path, dpi=200)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"the figure cannot be written: {error}") from error
+    if not quiet:
+        click.echo(f"figure: {path}")

@@ -1,0 +1,54 @@
+"""Curves: expected coverage at the levels that the draws resolve."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from ._types import Floats
+from .ranks import Ranks
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    r"""Expected coverage against credibility level, without bins.
+
+    .. math:: c_k = \frac{k}{n + 1}, \qquad
+              \mathrm{ecp}_k = \frac{1}{N} \#\{i : r_i \le k - 1\}, \qquad k = 0, \dots, n + 1
+
+    It runs from (0, 0) to (1, 1), and for an accurate posterior its expectation is exactly the
+    diagonal, at any number of draws.
+
+    Arguments:
+        level: The credibility levels, of shape `(n_draws + 2,)`.
+        ecp: The expected coverage, `(n_draws + 2,)` or `(n_draws + 2, n_scores)`.
+    """
+
+    level: Floats
+    ecp: Floats
+
+    @classmethod
+    def of(cls, ranks: Ranks) -> "Curve":
+        """Return the curve of ranks."""
+        counts = np.cumsum(ranks.histogram(), axis=0)
+        start = np.zeros_like(counts[:1])
+        level = np.arange(ranks.n_draws + 2) / (ranks.n_draws + 1)
+        return cls(level, np.concatenate([start, counts]) / ranks.n_sims)
+
+
+def bootstrap(ranks: Ranks, n: int, rng: Generator) -> Floats:
+    """Return `n` curves of resampled simulations, `(n, n_draws + 2)` or with one axis more.
+
+    Resampling simulations with replacement is a multinomial draw on the histogram of their
+    ranks, so nothing is computed again from the draws.
+    """
+    histogram = ranks.histogram().reshape(ranks.n_draws + 1, -1)
+    curves = np.zeros((n, ranks.n_draws + 2, histogram.shape[1]))
+    for k, counts in enumerate(histogram.T):
+        seen = np.flatnonzero(counts)
+        drawn = rng.multinomial(ranks.n_sims, counts[seen] / ranks.n_sims, size=n)
+        # Ranks that were never seen add nothing, so sum over the seen and spread the sums out.
+        steps = np.diff(np.append(seen, ranks.n_draws + 1))
+        sums = np.cumsum(drawn, axis=1) / ranks.n_sims
+        curves[:, seen[0] + 1 :, k] = np.repeat(sums, steps, axis=1)
+    return curves.reshape(n, ranks.n_draws + 2, *ranks.values.shape[1:])

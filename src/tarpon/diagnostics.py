@@ -1,0 +1,361 @@
+"""Diagnostics: the front door. Arrays in, a `Result` out."""
+
+import json
+import platform
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _check, curves, verdict
+from ._types import RNG, ArrayLike, Floats
+from ._version import __version__
+from .curves import Curve
+from .inference import bands
+from .inference.bands import Band
+from .metrics import L2, Metric
+from .ranks import Ranks, rank
+from .references import Reference, Uniform
+from .regions import Balls, HalfLines, HighestDensity
+from .simulations import Simulations
+from .verdict import Reading
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from xarray import Dataset
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """What one test says: ranks, their curve, an exact p-value, and the flaw in words.
+
+    Arguments:
+        test: The name of the test.
+        ranks: The rank of each truth among its draws.
+        reading: What a rank says about where the truth lies.
+        names: One name a score.
+        seed: The integer that gives this result again, as `rng=`.
+        n_dropped: How many invalid simulations were left out.
+        settings: What else the result depends on, in words.
+    """
+
+    test: str
+    ranks: Ranks
+    reading: Reading
+    names: tuple[str, ...]
+    seed: int
+    n_dropped: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def curve(self) -> Curve:
+        """Expected coverage against credibility level."""
+        return Curve.of(self.ranks)
+
+    @cached_property
+    def p_values(self) -> Floats:
+        """The exact p-value of each score, of shape `(n_scores,)`."""
+        return bands.p_values(self.ranks)
+
+    @property
+    def p_value(self) -> float:
+        """One p-value for all scores: the exact one, or for several their Bonferroni bound."""
+        return verdict.familywise(self.p_values)
+
+    @property
+    def fractions(self) -> Floats:
+        """The paper's f: the fraction of draws that score below the truth."""
+        return self.ranks.values / self.ranks.n_draws
+
+    @cached_property
+    def verdict(self) -> str:
+        """What the test found, in words."""
+        return verdict.sentence(self.ranks, self.p_values, self.reading, self.names)
+
+    def band(self, confidence: float = 0.95) -> Band:
+        """Return the band that an accurate posterior's whole curve leaves with 1 - confidence."""
+        confidence = _check.probability("confidence", confidence)
+        return bands.band(self.ranks.n_sims, self.ranks.n_draws, confidence)
+
+    def bootstrap(self, n: int = 1000, *, rng: RNG = None) -> Floats:
+        """Return `n` curves of resampled simulations, `(n, n_levels)` or with one axis more.
+
+        They show how much the curve would move with other simulations. They are no test: use
+        `p_value` and `band` for that.
+        """
+        return curves.bootstrap(self.ranks, n, np.random.default_rng(_check.seed(rng)))
+
+    def plot(self, *, ax: "Axes | None" = None) -> "Axes":
+        """Draw expected coverage with its band."""
+        from . import plots
+
+        return plots.coverage(self, ax=ax)
+
+    def to_dataset(self) -> "Dataset":
+        """Return ranks, their values spread over [0, 1], and the curve, as an xarray Dataset."""
+        import xarray
+
+        shape = (self.ranks.n_sims, len(self.names))
+        pit = self.ranks.pit(np.random.default_rng(self.seed)).reshape(shape)
+        ecp = self.curve.ecp.reshape(-1, len(self.names))
+        return xarray.Dataset(
+            {
+                "rank": (("sim", "score"), self.ranks.values.reshape(shape)),
+                "pit": (("sim", "score"), pit),
+                "ecp": (("level", "score"), ecp),
+                "p_value": (("score",), self.p_values),
+            },
+            coords={"score": list(self.names), "level": self.curve.level},
+            attrs={"test": self.test, "n_draws": self.ranks.n_draws, "seed": str(self.seed)},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers and words that a program or a log would keep."""
+        return {
+            "test": self.test,
+            "p_value": self.p_value,
+            "p_values": dict(zip(self.names, self.p_values.tolist(), strict=True)),
+            "verdict": self.verdict,
+            "n_sims": self.ranks.n_sims,
+            "n_draws": self.ranks.n_draws,
+            "n_dropped": self.n_dropped,
+            "seed": self.seed,
+            "settings": self.settings,
+            "versions": _versions(),
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write an `.npz` file that `tarpon.load` reads again; nothing in it is pickled."""
+        about = {
+            "format": _FORMAT,
+            "test": self.test,
+            "n_draws": self.ranks.n_draws,
+            "reading": self.reading.value,
+            "names": self.names,
+            "seed": self.seed,
+            "n_dropped": self.n_dropped,
+            "settings": self.settings,
+            "versions": _versions(),
+        }
+        with Path(path).open("wb") as file:
+            np.savez(file, ranks=self.ranks.values, about=np.array(json.dumps(about)))
+
+    @property
+    def citation(self) -> str:
+        """The papers behind the test, to cite along with tarpon."""
+        return _CITATIONS[self.test]
+
+    def __repr__(self) -> str:
+        dropped = f" ({self.n_dropped} invalid ones dropped)" if self.n_dropped else ""
+        return (
+            f"{self.test} on {self.ranks.n_sims} simulations{dropped} × {self.ranks.n_draws} "
+            f"draws, p = {self.p_value:.2g}: {self.verdict}"
+        )
+
+
+_BANDS = (
+    "Säilynoja, Bürkner and Vehtari (2022), Graphical test for discrete uniformity and its "
+    "applications in goodness-of-fit evaluation and multiple sample comparison."
+)
+_LEMOS = (
+    "Lemos, Coogan, Hezaveh and Perreault-Levasseur (2023), Sampling-based accuracy testing of "
+    "posterior estimators for general inference."
+)
+_TALTS = (
+    "Talts, Betancourt, Simpson, Vehtari and Gelman (2018), Validating Bayesian inference "
+    "algorithms with simulation-based calibration."
+)
+_CITATIONS = {
+    "TARP": f"{_LEMOS} {_BANDS}",
+    "HPD": f"{_LEMOS} {_BANDS}",
+    "SBC": f"{_TALTS} {_BANDS}",
+}
+
+
+def tarp(
+    samples: ArrayLike | Simulations,
+    theta: ArrayLike | None = None,
+    *,
+    x: ArrayLike | None = None,
+    reference: Reference = Uniform(),
+    metric: Metric = L2(),
+    rng: RNG = None,
+    on_invalid: str = "raise",
+) -> Result:
+    r"""Test coverage with balls around reference points (Lemos et al., 2023, Algorithm 2).
+
+    Each truth is ranked among its draws by the distance to a reference point
+    :math:`\theta_r`. For an accurate posterior the ranks are uniform, whatever the reference.
+
+    Arguments:
+        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; or `Simulations`.
+        theta: The true parameters, `(n_sims, n_dims)`.
+        x: The observations, `(n_sims, ...)`, for references that read them.
+        reference: Where the balls are centred; see `tarpon.references`.
+        metric: How distance is measured; see `tarpon.metrics`.
+        rng: A seed or a generator; without one the result is different each time.
+        on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
+
+    Returns:
+        A `Result`.
+
+    Example:
+        >>> sims = tarpon.problems.gaussian("overconfident", n_dims=2, rng=0)
+        >>> tarpon.tarp(sims, rng=0).p_value < 1e-6
+        True
+    """
+    sims = _simulations(samples, theta, x=x, on_invalid=on_invalid)
+    _check.needs_parameters(sims.n_dims)
+    seed = _check.seed(rng)
+    place, break_ties = np.random.default_rng(seed).spawn(2)
+    region, left = Balls.at(reference, metric, sims, place)
+    return Result(
+        "TARP",
+        rank(left, region, break_ties),
+        _ball_reading(region, left),
+        ("TARP",),
+        seed,
+        sims.n_dropped,
+        {"reference": repr(reference), "metric": repr(metric)},
+    )
+
+
+def hpd(
+    log_prob_samples: ArrayLike | Simulations,
+    log_prob_theta: ArrayLike | None = None,
+    *,
+    rng: RNG = None,
+    on_invalid: str = "raise",
+) -> Result:
+    r"""Test coverage of the regions of highest density (Lemos et al., 2023, Algorithm 1).
+
+    Each truth is ranked among its draws by the estimator's own density. Blind to an estimator
+    that ignores the data, and to a bias that the width makes up for.
+
+    Arguments:
+        log_prob_samples: The estimator's log-density of its draws, `(n_draws, n_sims)`, up to a
+            constant that may differ between simulations; or `Simulations` that hold both.
+        log_prob_theta: The same of the truths, `(n_sims,)`.
+        rng: A seed or a generator, for ties.
+        on_invalid: `"drop"` leaves out simulations with NaN or +inf, and says so.
+
+    Returns:
+        A `Result`.
+
+    Example:
+        >>> sims = tarpon.problems.gaussian("underconfident", n_dims=2, rng=0)
+        >>> tarpon.hpd(sims.log_prob_samples, sims.log_prob_theta, rng=0).p_value < 1e-6
+        True
+    """
+    sims = (
+        log_prob_samples
+        if isinstance(log_prob_samples, Simulations)
+        else Simulations.of_densities(log_prob_samples, log_prob_theta, on_invalid=on_invalid)
+    )
+    seed = _check.seed(rng)
+    ranks = rank(sims, HighestDensity(), np.random.default_rng(seed))
+    return Result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims.n_dropped)
+
+
+def sbc(
+    samples: ArrayLike | Simulations,
+    theta: ArrayLike | None = None,
+    *,
+    rng: RNG = None,
+    on_invalid: str = "raise",
+) -> Result:
+    r"""Test each parameter alone: simulation-based calibration (Talts et al., 2018).
+
+    Each true :math:`\theta_k` is ranked among its draws. `p_values` has one exact p-value a
+    parameter, and `p_value` their Bonferroni bound.
+
+    Arguments:
+        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; or `Simulations`.
+        theta: The true parameters, `(n_sims, n_dims)`.
+        rng: A seed or a generator, for ties.
+        on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
+
+    Returns:
+        A `Result` with one curve a parameter.
+
+    Example:
+        >>> sims = tarpon.problems.gaussian("biased", n_dims=2, rng=0)
+        >>> tarpon.sbc(sims, rng=0).ranks.values.shape
+        (500, 2)
+    """
+    sims = _simulations(samples, theta, on_invalid=on_invalid)
+    _check.needs_parameters(sims.n_dims)
+    seed = _check.seed(rng)
+    ranks = rank(sims, HalfLines(), np.random.default_rng(seed))
+    return Result("SBC", ranks, Reading.SIDE, tuple(sims.names or ()), seed, sims.n_dropped)
+
+
+def load(path: str | Path) -> Result:
+    """Read a result that `Result.save` has written. Nothing is unpickled.
+
+    Example:
+        >>> result = tarpon.sbc(tarpon.problems.gaussian("correct", n_sims=20, rng=0), rng=0)
+        >>> result.save("result.npz")
+        >>> tarpon.load("result.npz").p_value == result.p_value
+        True
+    """
+    try:
+        with np.load(_check.existing(path), allow_pickle=False) as file:
+            about, ranks = json.loads(str(file["about"])), file["ranks"]
+        if about["format"] != _FORMAT:
+            raise ValueError(f"it has format {about['format']}, and this version reads {_FORMAT}")
+        return Result(
+            about["test"],
+            Ranks(ranks.astype(np.int64), int(about["n_draws"])),
+            Reading(about["reading"]),
+            tuple(about["names"]),
+            int(about["seed"]),
+            int(about["n_dropped"]),
+            dict(about["settings"]),
+        )
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"{str(path)!r} is not a result saved by `Result.save`: {error}."
+        ) from error
+
+
+def _simulations(
+    samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any
+) -> Simulations:
+    if isinstance(samples, Simulations):
+        if theta is not None:
+            raise TypeError("`Simulations` hold the truths already: leave `theta` out.")
+        return samples
+    if theta is None:
+        raise TypeError("`theta` is missing: pass the true parameters, (n_sims, n_dims).")
+    return Simulations(samples, theta, **more)
+
+
+def _ball_reading(balls: Balls, sims: Simulations) -> Reading:
+    """Tell from a sample of simulations whether the references lie far from the posteriors.
+
+    Compares the squared distance of the reference from the middle of the points with the mean
+    squared distance of the points themselves.
+    """
+    some = slice(None, None, max(1, sims.n_sims // 200))
+    few = slice(None, None, max(1, sims.n_draws // 50))
+    points = np.concatenate([sims.theta[None, some], sims.samples[few, some]]) / sims.width()
+    middle = points.mean(axis=0)
+    away = ((balls.centers[some] / sims.width() - middle) ** 2).sum(axis=-1)
+    own = ((points - middle) ** 2).sum(axis=-1).mean(axis=0)
+    ratio = float(np.median(away / np.maximum(own, np.finfo(float).tiny)))
+    return Reading.OUTWARD if ratio < 2 else Reading.FAR if ratio > 9 else Reading.MIXED
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "tarpon": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,1 @@
+"""Inference on ranks: exact bands and p-values."""

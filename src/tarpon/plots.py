@@ -1,0 +1,173 @@
+"""Plots: drawn from results, computing nothing. Each takes an `ax` and returns it."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import PercentFormatter
+
+from ._types import Floats
+from .inference import bands
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from .diagnostics import Result
+
+__all__ = ["coverage", "difference", "panels", "ranks"]
+
+# Okabe and Ito (2008): told apart with any colour vision; the dashes tell them apart in print.
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", "-.", ":")
+_BAND = "#999999"
+_MOST_LABELS = 8
+
+
+def coverage(
+    *results: "Result",
+    labels: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw expected coverage against credibility level, with its exact band.
+
+    A curve that leaves the band anywhere has a p-value below 1 - confidence.
+
+    Arguments:
+        results: One or more results, drawn over each other.
+        labels: A name for each result.
+        confidence: The confidence of the band.
+        ax: Where to draw; a new figure by default.
+    """
+    ax = _axes(ax)
+    ax.plot([0, 1], [0, 1], color=_BAND, linewidth=0.8, zorder=1)
+    _curves(ax, results, labels, confidence, subtract=False)
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlabel="Credibility level", ylabel="Expected coverage")
+    return ax
+
+
+def difference(
+    *results: "Result",
+    labels: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw expected coverage minus credibility level, with its exact band.
+
+    The same as `coverage`, turned so that small departures can be seen.
+
+    Arguments:
+        results: One or more results, drawn over each other.
+        labels: A name for each result.
+        confidence: The confidence of the band.
+        ax: Where to draw; a new figure by default.
+    """
+    ax = _axes(ax)
+    ax.axhline(0, color=_BAND, linewidth=0.8, zorder=1)
+    _curves(ax, results, labels, confidence, subtract=True)
+    ax.set(xlim=(0, 1), xlabel="Credibility level", ylabel="Expected coverage − level")
+    return ax
+
+
+def ranks(
+    result: "Result",
+    *,
+    score: int = 0,
+    n_bins: int | None = None,
+    confidence: float = 0.95,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the histogram of ranks, with an exact band for all bins at once.
+
+    Arguments:
+        result: A result.
+        score: Which score to draw, where there are several.
+        n_bins: The number of bins; by default at most 20, with at least 10 truths each.
+        confidence: The confidence of the band.
+        ax: Where to draw; a new figure by default.
+    """
+    ax = _axes(ax)
+    n_sims, n_draws = result.ranks.n_sims, result.ranks.n_draws
+    values = result.ranks.values.reshape(n_sims, -1)[:, score]
+    n_bins = max(1, min(20, n_sims // 10, n_draws + 1)) if n_bins is None else n_bins
+    edges = np.rint(np.linspace(0, n_draws + 1, min(n_bins, n_draws + 1) + 1)).astype(int)
+    sizes = np.diff(edges)
+    low, high = bands.histogram_band(n_sims, tuple(sizes.tolist()), confidence)
+    # Bins may hold one rank value more or less, so heights are per share of rank values.
+    flat = n_sims * sizes / (n_draws + 1)
+    counts = np.histogram(values, edges)[0]
+    place = edges / (n_draws + 1)
+    ax.stairs(high / flat, place, baseline=low / flat, fill=True, color=_BAND, alpha=0.35,
+              label=f"{confidence:.0%} band")  # fmt: skip
+    ax.stairs(counts / flat, place, color=_COLORS[0], linewidth=1.6, label=result.names[score])
+    ax.axhline(1, color=_BAND, linewidth=0.8)
+    ax.set(xlim=(0, 1), xlabel="Rank of the truth / (number of draws + 1)")
+    ax.set(ylabel="Truths, relative to uniform")
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False)
+    return ax
+
+
+def panels(results: "dict[str, dict[str, Result]]") -> "Figure":
+    """Draw one panel of coverage curves a case, from `{case: {label: result}}`."""
+    n = len(results)
+    figure, axes = plt.subplots(
+        1, n, figsize=(3.1 * n, 3.4), sharey=True, squeeze=False, layout="constrained"
+    )
+    for ax, (case, curves) in zip(axes[0], results.items(), strict=True):
+        coverage(*curves.values(), labels=list(curves), ax=ax)
+        ax.set_title(case)
+        ax.label_outer()
+    return figure
+
+
+def _axes(ax: "Axes | None") -> "Axes":
+    return plt.subplots(figsize=(4.2, 3.8), layout="constrained")[1] if ax is None else ax
+
+
+def _curves(
+    ax: "Axes",
+    results: "Sequence[Result]",
+    labels: Sequence[str] | None,
+    confidence: float,
+    *,
+    subtract: bool,
+) -> None:
+    if not results:
+        raise ValueError("at least one result is needed, but none came.")
+    sizes = {(result.ranks.n_sims, result.ranks.n_draws) for result in results}
+    for n_sims, n_draws in sorted(sizes):
+        band = bands.band(n_sims, n_draws, confidence)
+        base = band.level if subtract else 0.0
+        name = f"{confidence:.0%} band" + (f", {n_sims} simulations" if len(sizes) > 1 else "")
+        ax.fill_between(
+            band.level, band.low - base, band.high - base,
+            color=_BAND, alpha=0.35 / len(sizes), linewidth=0, label=name,
+        )  # fmt: skip
+    lines = list(_lines(results, labels))
+    for k, (label, level, ecp) in enumerate(lines):
+        many = len(lines) > _MOST_LABELS
+        ax.plot(
+            level, ecp - level if subtract else ecp,
+            drawstyle="steps-post" if len(level) < 50 else "default",
+            color=_COLORS[k % len(_COLORS)], linestyle=_DASHES[k % len(_DASHES)],
+            linewidth=0.8 if many else 1.6, alpha=0.7 if many else 1.0,
+            label=None if many else label,
+        )  # fmt: skip
+    ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.legend(frameon=False, fontsize="small")
+
+
+def _lines(
+    results: "Sequence[Result]", labels: Sequence[str] | None
+) -> Iterator[tuple[str, Floats, Floats]]:
+    given = [None] * len(results) if labels is None else list(labels)
+    for result, label in zip(results, given, strict=True):
+        ecp = result.curve.ecp.reshape(len(result.curve.level), -1)
+        for name, column in zip(result.names, ecp.T, strict=True):
+            both = f"{label} {name}" if label and ecp.shape[1] > 1 else label or name
+            yield both, result.curve.level, column

@@ -1,0 +1,63 @@
+"""A normal mean with a normal prior: the posterior is known in closed form."""
+
+import numpy as np
+
+from .. import _check
+from .._types import RNG
+from ..simulations import Simulations
+
+ESTIMATORS = ("posterior", "prior")
+
+
+def conjugate(
+    estimator: str = "posterior",
+    *,
+    n_sims: int = 500,
+    n_draws: int = 200,
+    n_obs: int = 50,
+    noise: float = 0.1,
+    rng: RNG = None,
+) -> Simulations:
+    r"""Return draws for the mean of normal observations, from its posterior or only its prior.
+
+    .. math::
+        \theta \sim N(0, 1), \quad x_l \sim N(\theta, \sigma_x^2), \quad
+        \theta | x \sim N\Big(s \sum_l x_l / \sigma_x^2, \; s\Big), \quad
+        s = \Big(1 + \frac{n_x}{\sigma_x^2}\Big)^{-1}
+
+    Draws of the prior have the right coverage though they ignore the data: no test that does
+    not look at `x` can tell them from draws of the posterior.
+
+    Arguments:
+        estimator: "posterior", or "prior" for an estimator that ignores the data.
+        n_sims: The number of simulations.
+        n_draws: The number of draws of each.
+        n_obs: The number of observations :math:`n_x`.
+        noise: Their standard deviation :math:`\sigma_x`.
+        rng: A seed or a generator.
+
+    Returns:
+        `Simulations` with `x` of shape `(n_sims, n_obs)` and log-densities.
+
+    Example:
+        >>> conjugate("prior", n_sims=100, rng=0)
+        Simulations(100 simulations, 200 draws each, 1 parameters)
+    """
+    if estimator not in ESTIMATORS:
+        raise ValueError(
+            f"`estimator` must be one of {', '.join(ESTIMATORS)}, but got {estimator!r}."
+        )
+    draw = np.random.default_rng(_check.seed(rng))
+    theta = draw.standard_normal(n_sims)
+    x = theta[:, None] + noise * draw.standard_normal((n_sims, n_obs))
+    variance = 1.0 / (1.0 + n_obs / noise**2) if estimator == "posterior" else 1.0
+    mean = variance * x.sum(axis=1) / noise**2 if estimator == "posterior" else np.zeros(n_sims)
+    z = draw.standard_normal((n_draws, n_sims))
+    return Simulations(
+        mean + np.sqrt(variance) * z,
+        theta,
+        x=x,
+        log_prob_samples=-0.5 * z**2,
+        log_prob_theta=-0.5 * (theta - mean) ** 2 / variance,
+        names=["mu"],
+    )

@@ -1,0 +1,214 @@
+"""References: where the credible balls of TARP are centred.
+
+A reference is any object with one method, `draw(sims, rng)`, that returns one point a
+simulation in the parameters' own units. It may read the observations, and truths and draws
+together, but must not tell which point is the truth: the ranks of an exact posterior are
+uniform only then.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from . import _check
+from ._types import Array, ArrayLike, Floats
+from .simulations import Simulations
+
+__all__ = [
+    "Around",
+    "Centre",
+    "Fixed",
+    "HeldOut",
+    "Normal",
+    "Posterior",
+    "Prior",
+    "Reference",
+    "Uniform",
+]
+
+
+class HeldOut(NamedTuple):
+    """Reference points that are draws themselves, and the simulations without those draws."""
+
+    points: Array
+    left: Simulations
+
+
+class Reference(Protocol):
+    r"""A distribution :math:`\tilde p(\theta_r | x)` of reference points."""
+
+    def draw(self, sims: Simulations, rng: Generator) -> ArrayLike | HeldOut:
+        """Return points of shape `(n_sims, n_dims)`, or a `HeldOut` if they are draws."""
+        ...
+
+
+@dataclass(frozen=True)
+class Uniform:
+    r"""Uniform in a box, :math:`\theta_r \sim U(l, h)`, by default that of all truths and draws.
+
+    Arguments:
+        low: The lower corner, of shape `(n_dims,)`, or one number for all.
+        high: The upper corner.
+        part: The part of the box that is used, as two fractions of its sides: `(0.0, 0.5)` is
+            the half of every side that starts at its lower end.
+
+    Example:
+        >>> sims = Simulations(np.zeros((9, 3, 1)), np.ones((3, 1)))
+        >>> Uniform(part=(0.9, 1.0)).draw(sims, np.random.default_rng(0)).min() > 0.9
+        np.True_
+    """
+
+    low: ArrayLike = None
+    high: ArrayLike = None
+    part: tuple[float, float] = (0.0, 1.0)
+
+    def draw(self, sims: Simulations, rng: Generator) -> Floats:
+        low, high = (
+            np.broadcast_to(corner if given is None else given, (sims.n_dims,)).astype(float)
+            for given, corner in zip((self.low, self.high), sims.box, strict=True)
+        )
+        if not (low <= high).all():
+            raise ValueError(f"the box of `Uniform` is empty: low is {low}, high is {high}.")
+        start, stop = self.part
+        fraction = rng.uniform(start, stop, size=(sims.n_sims, sims.n_dims))
+        return low + fraction * (high - low)
+
+
+@dataclass(frozen=True)
+class Normal:
+    r"""Normal, :math:`\theta_r \sim N(\mu, \mathrm{diag}(s^2))`.
+
+    Arguments:
+        mean: The mean :math:`\mu`, by default the centre of the box of all truths and draws.
+        sd: The standard deviations :math:`s`, by default a tenth of the sides of that box.
+    """
+
+    mean: ArrayLike = None
+    sd: ArrayLike = None
+
+    def draw(self, sims: Simulations, rng: Generator) -> Floats:
+        low, high = (np.asarray(corner, dtype=float) for corner in sims.box)
+        mean = (low + high) / 2 if self.mean is None else np.asarray(self.mean, dtype=float)
+        sd = (high - low) / 10 if self.sd is None else np.asarray(self.sd, dtype=float)
+        return rng.normal(mean, sd, size=(sims.n_sims, sims.n_dims))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fixed:
+    """Points of your own, the same for all simulations or one for each.
+
+    Arguments:
+        points: Of shape `(n_dims,)` or `(n_sims, n_dims)`, in parameter units.
+    """
+
+    points: ArrayLike
+
+    def draw(self, sims: Simulations, rng: Generator) -> Array:
+        points = _check.array("points", self.points)
+        shape = (sims.n_sims, sims.n_dims)
+        if points.shape not in (shape, shape[1:]) and not (points.ndim == 0 and shape[1] == 1):
+            raise ValueError(
+                f"`Fixed` takes points of shape ({shape[1]},) or {shape}, but got {points.shape}."
+            )
+        return np.broadcast_to(points, shape)
+
+    def __repr__(self) -> str:
+        return f"Fixed(points of shape {np.shape(self.points)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prior:
+    r"""Draws of the prior, :math:`\theta_r \sim p(\theta)`.
+
+    Arguments:
+        source: Points `(n, n_dims)` to choose from at random, which must not be the truths
+            under test; or a sampler, `source(n, rng)`, that returns such points.
+
+    Example:
+        >>> sims = Simulations(np.zeros((9, 3, 2)), np.ones((3, 2)))
+        >>> prior = Prior(lambda n, rng: rng.normal(size=(n, 2)))
+        >>> prior.draw(sims, np.random.default_rng(0)).shape
+        (3, 2)
+    """
+
+    source: ArrayLike | Callable[[int, Generator], ArrayLike]
+
+    def draw(self, sims: Simulations, rng: Generator) -> Array:
+        if callable(self.source):
+            return _check.array("prior", self.source(sims.n_sims, rng))
+        points = _check.array("prior", self.source)
+        points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
+        if points.ndim != 2 or points.shape[1] != sims.n_dims or not len(points):
+            raise ValueError(
+                f"`Prior` takes points of shape (n, {sims.n_dims}), but got {points.shape}."
+            )
+        _refuse_shared_rows(points, sims.theta)
+        return points[rng.integers(len(points), size=sims.n_sims)]
+
+    def __repr__(self) -> str:
+        kind = "sampler" if callable(self.source) else f"points of shape {np.shape(self.source)}"
+        return f"Prior({kind})"
+
+
+@dataclass(frozen=True)
+class Posterior:
+    r"""A draw of the posterior itself, :math:`\theta_r \sim \hat p(\theta | x)`.
+
+    The last draw of each simulation is held out as its reference, and the truth is ranked
+    among those that are left. Draws must come in no particular order, as independent ones do.
+    """
+
+    def draw(self, sims: Simulations, rng: Generator) -> HeldOut:
+        left, held = sims.hold_out(1)
+        return HeldOut(held[0], left)
+
+
+@dataclass(frozen=True)
+class Centre:
+    r"""The mean of each simulation's points, truth and draws together,
+
+    .. math:: \theta_r = \frac{1}{n + 1} \Big( \theta^* + \sum_j \theta_j \Big) .
+    """
+
+    def draw(self, sims: Simulations, rng: Generator) -> Floats:
+        total = sims.samples.sum(axis=0, dtype=float) + sims.theta
+        return total / (sims.n_draws + 1)
+
+
+@dataclass(frozen=True)
+class Around:
+    r"""A function of the observation, :math:`\theta_r = g(x) + s\, \epsilon`.
+
+    A reference that follows the data is what lets TARP see an estimator that ignores them.
+
+    Arguments:
+        function: The function :math:`g`, from observations `(n_sims, ...)` to points
+            `(n_sims, n_dims)`.
+        spread: The standard deviation :math:`s` of normal noise around it.
+
+    Example:
+        >>> sims = Simulations(np.zeros((9, 3, 1)), np.ones((3, 1)), x=np.arange(3.0))
+        >>> Around(lambda x: 2 * x[:, None]).draw(sims, np.random.default_rng(0)).ravel()
+        array([0., 2., 4.])
+    """
+
+    function: Callable[[Array], ArrayLike]
+    spread: ArrayLike = 0.0
+
+    def draw(self, sims: Simulations, rng: Generator) -> Array:
+        x = _check.needs_x(sims.x, "`Around`")
+        points = _check.array("points", self.function(x))
+        points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
+        return points + np.asarray(self.spread) * rng.standard_normal(points.shape)
+
+
+def _refuse_shared_rows(points: Array, theta: Array) -> None:
+    rows = {row.tobytes() for row in np.ascontiguousarray(points, dtype=float)}
+    if any(row.tobytes() in rows for row in np.ascontiguousarray(theta, dtype=float)):
+        raise ValueError(
+            "`Prior` holds truths that are under test, so the ranks would know them. Give "
+            "points from simulations of their own, or a sampler of the prior."
+        )

@@ -1,0 +1,210 @@
+"""Simulations: truths, the posterior draws for each, and what was observed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from . import _check, backends
+from ._types import Array, ArrayLike, Floats
+
+_BLOCK_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Simulations:
+    r"""Truths :math:`\theta^*_i`, draws :math:`\theta_{ij}` and observations :math:`x_i`.
+
+    Everything is checked here, once; nothing is modified, clipped or dropped in silence.
+    One parameter may come without its last axis.
+
+    Arguments:
+        samples: The posterior draws, draws first, of shape `(n_draws, n_sims, n_dims)`.
+        theta: The true parameters, of shape `(n_sims, n_dims)`.
+        x: What was observed, of shape `(n_sims, ...)`.
+        log_prob_samples: The estimator's log-density of its draws, `(n_draws, n_sims)`, up to a
+            constant that may differ between simulations.
+        log_prob_theta: The same of the truths, `(n_sims,)`.
+        names: One name a parameter.
+        on_invalid: What to do with simulations that hold NaN or infinite values: `"raise"`, or
+            `"drop"` to leave them out and count them in `n_dropped`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> Simulations(rng.normal(size=(99, 20, 3)), rng.normal(size=(20, 3)))
+        Simulations(20 simulations, 99 draws each, 3 parameters)
+    """
+
+    samples: Array
+    theta: Array
+    _: KW_ONLY
+    x: Array | None = None
+    log_prob_samples: Array | None = None
+    log_prob_theta: Array | None = None
+    names: Sequence[str] | None = None
+    on_invalid: str = "raise"
+    n_dropped: int = field(default=0, init=False)
+    box: tuple[Array, Array] = field(init=False)
+    """The corners `(low, high)` of the box that holds every truth and every draw."""
+
+    def __post_init__(self) -> None:
+        samples, theta = _check.points(self.samples, self.theta)
+        n_draws, n_sims, n_dims = samples.shape
+        draws, truths = _check.log_probs(
+            self.log_prob_samples, self.log_prob_theta, n_draws, n_sims
+        )
+        self._set(
+            samples=samples,
+            theta=theta,
+            x=_check.observations(self.x, n_sims),
+            log_prob_samples=draws,
+            log_prob_theta=truths,
+            names=_check.names(self.names, n_dims),
+        )
+        self._set(box=self._pooled_box())
+        invalid = self._invalid()
+        _check.refuse_invalid(invalid, self.on_invalid)
+        if invalid.any():
+            self._drop(invalid)
+        _check.warn_if_square_and_swapped(self.samples)
+
+    @classmethod
+    def of_densities(
+        cls, log_prob_samples: ArrayLike, log_prob_theta: ArrayLike, *, on_invalid: str = "raise"
+    ) -> Self:
+        """Return simulations of which only the log-densities are known, with no parameters."""
+        draws, truths = _check.log_probs(log_prob_samples, log_prob_theta, None, None)
+        assert draws is not None
+        return cls(
+            np.empty((*draws.shape, 0)),
+            np.empty((draws.shape[1], 0)),
+            log_prob_samples=draws,
+            log_prob_theta=truths,
+            on_invalid=on_invalid,
+        )
+
+    @property
+    def n_draws(self) -> int:
+        return int(self.samples.shape[0])
+
+    @property
+    def n_sims(self) -> int:
+        return int(self.samples.shape[1])
+
+    @property
+    def n_dims(self) -> int:
+        return int(self.samples.shape[2])
+
+    def width(self) -> Floats:
+        """Return the sides of the box, 1 for parameters that never vary, `(n_dims,)`."""
+        low, high = (np.asarray(corner, dtype=float) for corner in self.box)
+        return np.where(high > low, high - low, 1.0)
+
+    def hold_out(self, n: int) -> "tuple[Simulations, Array]":
+        """Split the last `n` draws off: return the simulations that are left, and those draws.
+
+        The box stays that of all points: it is symmetric in the ones that are left.
+        """
+        if self.n_draws <= n:
+            raise ValueError(
+                f"holding out {n} of {self.n_draws} draws leaves none to rank: draw more."
+            )
+        left = replace(
+            self,
+            samples=self.samples[:-n],
+            log_prob_samples=(
+                None if self.log_prob_samples is None else self.log_prob_samples[:-n]
+            ),
+        )
+        left._set(box=self.box, n_dropped=self.n_dropped)
+        return left, self.samples[-n:]
+
+    def blocks(self) -> "Iterator[Block]":
+        """Yield the simulations a few at a time, so that copies of a block stay small."""
+        row = 8 * (self.n_draws + 1) * max(self.n_dims, 1)
+        step = max(1, _BLOCK_BYTES // row)
+        for start in range(0, self.n_sims, step):
+            yield Block(self, slice(start, min(start + step, self.n_sims)))
+
+    def _set(self, **fields: object) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _pooled_box(self) -> tuple[Array, Array]:
+        # Truths and draws must enter alike: a box around the truths alone tells them apart,
+        # and the ranks of an exact posterior are then no longer uniform.
+        if not self.n_dims:
+            return np.empty(0), np.empty(0)
+        low, high = backends.of(self.samples).extent(self.samples)
+        return np.minimum(low, self.theta.min(axis=0)), np.maximum(high, self.theta.max(axis=0))
+
+    def _invalid(self) -> Array:
+        """Return which simulations hold NaN or infinite values; the box has seen any there are."""
+        invalid = np.zeros(self.n_sims, dtype=bool)
+        if not all(np.isfinite(corner).all() for corner in self.box):
+            for block in self.blocks():
+                invalid[block.where] = ~np.isfinite(block.points).all(axis=(0, 2))
+        if self.log_prob_samples is not None and self.log_prob_theta is not None:
+            # A density of zero is an answer; an infinite one, or none at all, is a failure.
+            for log_prob in (self.log_prob_samples, self.log_prob_theta[None]):
+                invalid |= (np.isnan(log_prob) | (log_prob == np.inf)).any(axis=0)
+        return invalid
+
+    def _drop(self, invalid: Array) -> None:
+        kept = ~invalid
+        self._set(
+            samples=self.samples[:, kept],
+            theta=self.theta[kept],
+            x=None if self.x is None else self.x[kept],
+            n_dropped=int(invalid.sum()),
+        )
+        if self.log_prob_samples is not None and self.log_prob_theta is not None:
+            self._set(
+                log_prob_samples=self.log_prob_samples[:, kept],
+                log_prob_theta=self.log_prob_theta[kept],
+            )
+        self._set(box=self._pooled_box())
+
+    def __repr__(self) -> str:
+        dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
+        return (
+            f"Simulations({self.n_sims} simulations, {self.n_draws} draws each, "
+            f"{self.n_dims} parameters{dropped})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A few simulations with each truth pooled with its draws: what a score is made of.
+
+    A region sees only pooled points, truth first, and treats all of them alike.
+    """
+
+    sims: Simulations
+    where: slice
+
+    @cached_property
+    def points(self) -> Array:
+        """The truths and then the draws, of shape `(n_draws + 1, n_block, n_dims)`."""
+        return self._pool(self.sims.theta, self.sims.samples)
+
+    @cached_property
+    def log_prob(self) -> Array:
+        """The log-densities of the points, of shape `(n_draws + 1, n_block)`."""
+        truths, draws = self.sims.log_prob_theta, self.sims.log_prob_samples
+        if truths is None or draws is None:
+            raise ValueError(
+                "highest-density regions need the estimator's log-densities: pass "
+                "`log_prob_samples=` (n_draws, n_sims) and `log_prob_theta=` (n_sims,)."
+            )
+        return self._pool(truths, draws)
+
+    @property
+    def x(self) -> Array | None:
+        """The observations of the block, of shape `(n_block, ...)`."""
+        return None if self.sims.x is None else self.sims.x[self.where]
+
+    def _pool(self, truths: Array, draws: Array) -> Array:
+        return np.concatenate([truths[None, self.where], draws[:, self.where]])

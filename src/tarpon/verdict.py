@@ -1,0 +1,180 @@
+"""Verdict: from ranks to words, and never more words than the test can carry."""
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+
+import numpy as np
+
+from ._types import Floats, Ints
+from .ranks import Ranks
+
+LEVEL = 0.05
+_CLEAR = 2.5  # standard errors from which a lean or a spread of ranks is worth a name
+
+
+class Reading(Enum):
+    """What the rank of a truth says about where it lies.
+
+    `SIDE`: below or above the draws (marginal SBC). `FAR`: on this or that side of the draws,
+    seen from a reference far away. `OUTWARD`: near the middle of the draws or far out (highest
+    density; balls around a reference inside the posterior). `MIXED`: none of these for sure.
+    """
+
+    SIDE = "side"
+    FAR = "far"
+    OUTWARD = "outward"
+    MIXED = "mixed"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def sentence(ranks: Ranks, p_values: Floats, reading: Reading, names: tuple[str, ...]) -> str:
+    """Return what the ranks show, in words, with its size."""
+    p_value = familywise(p_values)
+    if p_value > LEVEL:
+        return "no evidence against these posteriors"
+    columns = ranks.values.reshape(ranks.n_sims, -1).T
+    worst = int(np.argmin(p_values))
+    flaw = _flaw(Ranks(columns[worst], ranks.n_draws), reading)
+    if len(p_values) == 1:
+        return f"inaccurate, {flaw}"
+    n_failed = int((len(p_values) * p_values <= LEVEL).sum())
+    return (
+        f"inaccurate in {n_failed} of {len(p_values)} parameters, worst in {names[worst]}: {flaw}"
+    )
+
+
+def familywise(p_values: Floats) -> float:
+    """Return one p-value for several scores on the same simulations (Bonferroni).
+
+    It holds whatever their dependence, and is exact for a single score.
+    """
+    return min(1.0, len(p_values) * float(p_values.min()))
+
+
+def bias_and_width(ranks: Ranks) -> tuple[Estimate, Estimate]:
+    r"""Return how far, and how much too widely, the truths scatter, in posterior sd.
+
+    From the normal scores :math:`z_i = \Phi^{-1}((r_i + 1/2) / (n + 1))` of one parameter:
+    their mean is the shift of the truths against the draws. Their sd gives the factor by which
+    the truths scatter more widely than the draws; ranks end at 0 and n, so the factor is the
+    one whose normal scores, cut off there, have this sd.
+    """
+    z = _normal_scores(ranks.n_draws)[ranks.values]
+    mean, sd, n = float(z.mean()), float(z.std()), len(z)
+    half, ratio = 1.96 * sd / np.sqrt(n), np.exp(1.96 / np.sqrt(2 * n))
+    factors, sds = _sd_of_scores(ranks.n_draws)
+    width = np.interp([sd, sd / ratio, sd * ratio], sds, factors)
+    return Estimate(mean, mean - half, mean + half), Estimate(*width.tolist())
+
+
+@cache
+def _normal_scores(n_draws: int) -> Floats:
+    from scipy.special import ndtri
+
+    return ndtri((np.arange(n_draws + 1) + 0.5) / (n_draws + 1))
+
+
+@cache
+def _sd_of_scores(n_draws: int) -> tuple[Floats, Floats]:
+    """Return factors, and the sd of the normal scores of truths that scatter so much wider."""
+    from scipy.special import ndtr, ndtri
+
+    z = ndtri((np.arange(1000) + 0.5) / 1000)
+    factors = np.geomspace(0.01, 30, 200)
+    ranks = np.floor((n_draws + 1) * ndtr(factors[:, None] * z)).astype(np.int64)
+    return factors, _normal_scores(n_draws)[np.minimum(ranks, n_draws)].std(axis=1)
+
+
+def held(values: Ints, n_draws: int, level: float, *, central: bool) -> Estimate:
+    """Return the share of truths whose ranks lie in the first, or central, `level` of all ranks.
+
+    The interval is exact (Clopper and Pearson).
+    """
+    from scipy.special import betaincinv
+
+    start = (1 - level) / 2 if central else 0.0
+    u = (values + 0.5) / (n_draws + 1)
+    inside, n = int(((u > start) & (u < start + level)).sum()), len(values)
+    low = betaincinv(inside, n - inside + 1, 0.025) if inside else 0.0
+    high = betaincinv(inside + 1, n - inside, 0.975) if inside < n else 1.0
+    return Estimate(inside / n, float(low), float(high))
+
+
+def _flaw(ranks: Ranks, reading: Reading) -> str:
+    u = (ranks.values + 0.5) / (ranks.n_draws + 1)
+    lean = float((u.mean() - 0.5) * np.sqrt(12 * len(u)))
+    spread = float(((4 * (u - 0.5) ** 2).mean() - 1 / 3) * np.sqrt(len(u) * 45 / 4))
+    describe = {
+        Reading.SIDE: _side_words,
+        Reading.FAR: _far_words,
+        Reading.OUTWARD: _outward_words,
+        Reading.MIXED: _mixed_words,
+    }[reading]
+    return describe(ranks, lean, spread)
+
+
+def _leans(lean: float, spread: float) -> bool:
+    # Ranks that all lie at one end are spread out too, hence the half.
+    return abs(lean) >= max(_CLEAR, abs(spread) / 2)
+
+
+def _side_words(ranks: Ranks, lean: float, spread: float) -> str:
+    bias, width = bias_and_width(ranks)
+    if _leans(lean, spread):
+        where = "low" if bias.value > 0 else "high"
+        return f"biased, the draws are too {where} by {_unsigned(bias)} posterior sd"
+    if spread >= _CLEAR:
+        return f"overconfident, the truths scatter {width} times as widely as the draws"
+    if spread <= -_CLEAR:
+        return f"underconfident, the truths scatter {width} times as widely as the draws"
+    return "wrong shape, neither shifted nor too wide or narrow as a whole"
+
+
+def _far_words(ranks: Ranks, lean: float, spread: float) -> str:
+    share = held(ranks.values, ranks.n_draws, 0.68, central=True)
+    holds = f"the central 68 % of ranks hold {share} of the truths"
+    if _leans(lean, spread):
+        # In many dimensions a wider scatter alone moves points away from any reference.
+        far = lean > 0
+        flaw, side = ("overconfident", "farther from") if far else ("underconfident", "closer to")
+        return f"biased or {flaw}, the truths lie {side} the references than the draws; {holds}"
+    if spread >= _CLEAR:
+        return f"overconfident or biased (one such curve cannot tell which), {holds}"
+    if spread <= -_CLEAR:
+        return f"underconfident, {holds}"
+    return f"wrong shape, {holds}"
+
+
+def _outward_words(ranks: Ranks, lean: float, spread: float) -> str:
+    share = held(ranks.values, ranks.n_draws, 0.68, central=False)
+    holds = f"the 68 % regions hold {share} of the truths"
+    if lean >= _CLEAR:
+        return f"overconfident or biased (one such curve cannot tell which), {holds}"
+    if lean <= -_CLEAR:
+        return f"underconfident, {holds}"
+    return f"wrong shape, {holds}"
+
+
+def _mixed_words(ranks: Ranks, lean: float, spread: float) -> str:
+    share = held(ranks.values, ranks.n_draws, 0.68, central=False)
+    return (
+        f"too narrow, too wide or shifted (one such curve cannot tell which), "
+        f"the 68 % regions hold {share} of the truths"
+    )
+
+
+def _unsigned(bias: Estimate) -> Estimate:
+    ends = sorted((abs(bias.low), abs(bias.high)))
+    return Estimate(abs(bias.value), *ends) if bias.low * bias.high > 0 else bias

@@ -1,0 +1,65 @@
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tarpon
+
+SRC = Path(tarpon.__file__).parent
+LAYERS = [
+    *("_version", "_types", "_check", "backends", "simulations", "metrics", "references"),
+    *("regions", "ranks", "curves", "inference", "verdict", "diagnostics", "problems"),
+    *("adapters", "plots", "cli", "__main__", "__init__"),
+]
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(SRC).parts[0].removesuffix(".py")
+
+
+def imported(path: Path):
+    """Yield (line, layer) of every import from within the package."""
+    depth = len(path.relative_to(SRC).parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == depth:
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            for name in names:
+                yield node.lineno, name.partition(".")[0]
+
+
+@pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda p: str(p.relative_to(SRC)))
+def test_modules_import_only_from_above(path):
+    above = LAYERS[: LAYERS.index(layer(path))]
+    # A result draws itself through the plots below it, when asked to and not before.
+    late = {"plots"} if layer(path) == "diagnostics" else set()
+    for line, name in imported(path):
+        assert name in above or name == layer(path) or name in late, f"line {line} looks down"
+
+
+def test_every_module_has_a_layer():
+    assert {layer(path) for path in SRC.rglob("*.py")} == set(LAYERS)
+
+
+def test_exported_names_exist_and_are_sorted():
+    assert list(tarpon.__all__) == sorted(tarpon.__all__)
+    for name in tarpon.__all__:
+        assert getattr(tarpon, name) is not None
+    assert set(dir(tarpon)) == set(tarpon.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = tarpon.nothing
+
+
+@pytest.mark.parametrize("heavy", ["matplotlib", "torch", "jax", "dask", "xarray", "numba"])
+def test_importing_tarpon_leaves_heavy_packages_alone(heavy):
+    code = f"import sys, tarpon; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_help_loads_neither_numpy_nor_scipy():
+    code = (
+        "import sys\nfrom tarpon.cli import main\nmain(['--help'], standalone_mode=False)\n"
+        "sys.exit(any(name in sys.modules for name in ('numpy', 'scipy', 'rich', 'matplotlib')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, stdout=-3).returncode == 0

@@ -1,0 +1,155 @@
+"""Every backend must return the integers of the NumPy definition."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tarpon import backends
+from tarpon.backends import _kernels, _numpy
+
+BACKENDS = {"kernels": _kernels}
+DTYPES = ["f2", "f4", "f8", "i4", "u1"]
+LAYOUTS = {
+    "draws first": lambda a: a,
+    "simulations first": lambda a: np.ascontiguousarray(a.swapaxes(0, 1)).swapaxes(0, 1),
+    "parameters first": lambda a: np.ascontiguousarray(np.moveaxis(a, -1, 0)).transpose(1, 2, 0),
+    "backwards": lambda a: a[::-1, ::-1],
+    "every other": lambda a: np.repeat(np.repeat(a, 2, axis=0), 3, axis=2)[::2, :, ::3],
+    "part of a row": lambda a: np.concatenate([a, a], axis=-1)[..., : a.shape[-1]],
+}
+every_backend = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
+every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+
+
+def points(n_draws, n_sims, n_dims, dtype="f8", seed=0):
+    rng = np.random.default_rng(seed)
+    theta = 10 + 5 * rng.normal(size=(n_sims, n_dims))
+    samples = theta + 3 * rng.normal(size=(n_draws, n_sims, n_dims))
+    centers = rng.uniform(0, 20, size=(n_sims, n_dims))
+    low = 0 if dtype[0] == "u" else -1000
+    theta, samples = (a.clip(low, 255).astype(dtype) for a in (theta, samples))
+    return samples, theta, centers, rng.uniform(0.5, 2.0, size=n_dims)
+
+
+def test_numpy_arrays_go_to_the_fused_kernels():
+    assert backends.of(np.zeros(3)) is _kernels
+
+
+def agree(ours, definition, n_near_ties=0):
+    for mine, yours in zip(ours, definition, strict=True):
+        assert mine.dtype == np.int64
+        assert abs(mine - yours).sum() <= n_near_ties
+
+
+@every_backend
+@every_layout
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(7, 5, 1), (33, 20, 3), (16, 9, 8), (65, 30, 10), (9, 4, 130)])
+def test_counts_are_those_of_the_definition(backend, layout, dtype, shape):
+    samples, theta, centers, weight = points(*shape, dtype)
+    samples = layout(samples)
+    if samples.shape != shape:
+        pytest.skip("the layout does not keep this shape")
+    # Small integers and half floats lie on a lattice, where distances nearly tie often.
+    near = 2 if dtype in ("f4", "f8") else 3 * shape[1]
+    agree(backend.closer(samples, theta, centers, weight),
+          _numpy.closer(samples, theta, centers, weight), near)  # fmt: skip
+    agree(backend.closer_l1(samples, theta, centers, weight),
+          _numpy.closer_l1(samples, theta, centers, weight), near)  # fmt: skip
+    period = np.where(np.arange(shape[2]) % 2, np.inf, 12.0)
+    agree(backend.closer_periodic(samples, theta, centers, weight, period),
+          _numpy.closer_periodic(samples, theta, centers, weight, period), near)  # fmt: skip
+    agree(backend.smaller(samples, theta), _numpy.smaller(samples, theta))
+    for mine, yours in zip(backend.extent(samples), _numpy.extent(samples), strict=True):
+        np.testing.assert_array_equal(mine, yours)
+        assert mine.dtype == yours.dtype
+
+
+@every_backend
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("n_dims", [1, 2, 7, 20, 200])
+def test_copies_of_the_truth_are_ties_always(backend, dtype, n_dims):
+    _, theta, centers, weight = points(1, 50, n_dims, dtype)
+    samples = np.repeat(theta[None], 13, axis=0)
+    period = np.full(n_dims, 7.0)
+    for count in (
+        backend.closer(samples, theta, centers, weight),
+        backend.closer_l1(samples, theta, centers, weight),
+        backend.closer_periodic(samples, theta, centers, weight, period),
+        backend.smaller(samples, theta),
+        _numpy.closer(samples, theta, centers, weight),
+        _numpy.closer_l1(samples, theta, centers, weight),
+        _numpy.closer_periodic(samples, theta, centers, weight, period),
+    ):
+        assert (count[0] == 0).all()
+        assert (count[1] == 13).all()
+
+
+@every_backend
+@pytest.mark.parametrize(("offset", "width"), [(0, 1), (1e3, 1), (1e5, 1), (0, 1e-5), (10, 1e-4)])
+def test_single_precision_puts_no_draw_on_the_wrong_side(backend, offset, width):
+    rng = np.random.default_rng(0)
+    theta = (offset + width * rng.normal(size=(100, 10))).astype("f4")
+    samples = (offset + width * rng.normal(size=(1000, 100, 10))).astype("f4")
+    centers = offset + rng.uniform(-1, 1, size=(100, 10))
+    exact = [a.astype(np.longdouble) for a in (samples, theta, centers)]
+    expected = (
+        ((exact[0] - exact[2]) ** 2).sum(-1) < ((exact[1] - exact[2]) ** 2).sum(-1)
+    ).sum(axis=0)
+    for order in (LAYOUTS["draws first"], LAYOUTS["simulations first"]):
+        below, _ = backend.closer(order(samples), theta, centers, np.ones(10))
+        assert (below != expected).sum() == 0
+
+
+@every_backend
+def test_truths_of_another_precision_are_compared_exactly(backend):
+    theta = np.array([[1 + 1e-12]])
+    samples = np.ones((5, 1, 1), dtype="f4")
+    assert backend.smaller(samples, theta)[0] == 5
+    big = np.array([[2**53 + 1]])
+    assert backend.smaller(np.full((3, 1, 1), 2**53), big)[0] == 3
+    assert backend.smaller(np.full((3, 1, 1), 2**53), big)[1] == 0
+
+
+@every_backend
+@every_layout
+def test_extent_shows_nan(backend, layout):
+    samples = np.zeros((40, 30, 4))
+    samples[17, 23, 2] = np.nan
+    low, high = backend.extent(layout(samples))
+    assert list(np.isnan(low)) == list(np.isnan(high)) == [False, False, True, False]
+
+
+@every_backend
+def test_nan_draws_never_count(backend):
+    samples, theta, centers, weight = points(40, 20, 6)
+    samples[::2, :, 3] = np.nan
+    kept = samples[1::2]
+    agree(backend.closer(samples, theta, centers, weight),
+          backend.closer(kept, theta, centers, weight))  # fmt: skip
+
+
+def test_the_number_of_threads_changes_nothing(tmp_path):
+    code = (
+        "import numpy as np, sys\n"
+        "from tarpon.backends import _kernels as k\n"
+        "r = np.random.default_rng(0)\n"
+        "s, t = r.normal(size=(700, 300, 12)), r.normal(size=(300, 12))\n"
+        "for a in (s, np.ascontiguousarray(s.swapaxes(0, 1)).swapaxes(0, 1)):\n"
+        "    for f in (k.closer, k.closer_l1):\n"
+        "        print(f(a, t, t + 1, np.ones(12))[0].tolist())\n"
+        "    print(k.smaller(a, t)[0].tolist(), k.extent(a)[0].tolist())\n"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"TARPON_THREADS": str(n)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for n in (1, 2, 5)
+    }
+    assert len(said) == 1

@@ -1,0 +1,110 @@
+"""Level and power of the tests, end to end."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import tarpon
+from tarpon.inference import bands
+from tarpon.problems import conjugate, gaussian
+from tarpon.references import Around
+
+FALSE_ALARM = 1e-6
+LEVELS = (0.01, 0.05, 0.1)
+
+
+def study(test, n_sims, n_draws, n_dims, seed):
+    """Return the p-value of a test on exact posteriors N(x/2, 1/2)."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=(n_sims, n_dims))
+    middle = (theta + rng.normal(size=theta.shape)) / 2
+    z = rng.normal(size=(n_draws, *theta.shape))
+    samples = middle + np.sqrt(0.5) * z
+    if test is tarpon.hpd:
+        return test(-0.5 * (z**2).sum(-1), -((theta - middle) ** 2).sum(-1), rng=seed).p_value
+    return test(samples, theta, rng=seed).p_value
+
+
+def attained(n_sims, n_draws, level):
+    """Return the exact P(p ≤ level) of one curve; ranks are discrete, so it is a little less."""
+    tails = bands._Tails(n_sims, bands._cut_points(n_draws), n_draws + 1)
+    band = bands.band(n_sims, n_draws, 1 - level)
+    low, high = (np.rint(n_sims * side[1:-1]).astype(int) for side in (band.low, band.high))
+    return 1 - bands._curve_inside(tails, low, high)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_dims", [1, 5])
+@pytest.mark.parametrize("n_draws", [9, 99])
+@pytest.mark.parametrize("n_sims", [20, 100, 500])
+@pytest.mark.parametrize("test", [tarpon.tarp, tarpon.hpd, tarpon.sbc], ids=lambda t: t.__name__)
+def test_exact_posteriors_are_rejected_at_the_level(test, n_sims, n_draws, n_dims):
+    n_studies = 1000
+    p = np.array([study(test, n_sims, n_draws, n_dims, seed) for seed in range(n_studies)])
+    n_scores = n_dims if test is tarpon.sbc else 1
+    for level in LEVELS:
+        # The parameters are independent here, so the familywise rate is known exactly too.
+        rate = 1 - (1 - attained(n_sims, n_draws, level / n_scores)) ** n_scores
+        assert rate <= level
+        rejected = int((p <= level).sum())
+        least, most = binom.ppf([FALSE_ALARM / 6, 1 - FALSE_ALARM / 6], n_studies, rate)
+        assert least <= rejected <= most
+
+
+@pytest.mark.parametrize("n_sims", [20, 100, 500])
+@pytest.mark.parametrize("n_draws", [9, 99])
+def test_the_attained_level_is_not_far_below_the_stated_one(n_sims, n_draws):
+    for level in LEVELS:
+        assert 0.6 * level < attained(n_sims, n_draws, level) <= level
+
+
+@pytest.mark.parametrize("n_dims", [1, 2, 10, 100, 1000])
+class TestThePapersToy:
+    def run(self, case, n_dims, seed=11):
+        sims = gaussian(case, n_draws=100, n_dims=n_dims, dtype=np.float32, rng=seed)
+        return tarpon.tarp(sims, rng=seed), tarpon.hpd(sims, rng=seed)
+
+    def test_correct_posteriors_pass(self, n_dims):
+        for result in self.run("correct", n_dims):
+            assert result.p_value > FALSE_ALARM
+
+    @pytest.mark.parametrize("case", ["overconfident", "underconfident"])
+    def test_wrong_widths_are_found_by_both(self, case, n_dims):
+        for result in self.run(case, n_dims):
+            assert result.p_value < 1e-4
+            assert case in result.verdict
+
+    def test_bias_is_found_by_tarp_alone(self, n_dims):
+        tarp, hpd = self.run("biased", n_dims)
+        assert tarp.p_value < FALSE_ALARM
+        assert "biased" in tarp.verdict
+        assert hpd.p_value > FALSE_ALARM
+
+
+def test_full_covariances_are_exact_too():
+    sims = gaussian("correct", n_dims=20, n_sims=2000, full=True, rng=0)
+    assert tarpon.tarp(sims, rng=0).p_value > FALSE_ALARM
+    assert tarpon.hpd(sims, rng=0).p_value > FALSE_ALARM
+    wrong = gaussian("overconfident", n_dims=20, full=True, rng=0)
+    assert tarpon.tarp(wrong, rng=0).p_value < FALSE_ALARM
+
+
+class TestTheUninformativeEstimator:
+    offset = np.random.default_rng(5).uniform(size=(500, 1))
+
+    def test_only_a_reference_that_follows_the_data_sees_it(self):
+        sims = conjugate("prior", rng=0)
+        assert tarpon.hpd(sims, rng=0).p_value > FALSE_ALARM
+        assert tarpon.tarp(sims, rng=0).p_value > FALSE_ALARM
+        seen = tarpon.tarp(sims, reference=Around(lambda x: x[:, :1] + self.offset), rng=0)
+        assert seen.p_value < FALSE_ALARM
+
+    def test_the_posterior_passes_all_three(self):
+        sims = conjugate("posterior", rng=0)
+        reference = Around(lambda x: x[:, :1] + self.offset)
+        for result in (
+            tarpon.hpd(sims, rng=0),
+            tarpon.tarp(sims, rng=0),
+            tarpon.tarp(sims, reference=reference, rng=0),
+        ):
+            assert result.p_value > FALSE_ALARM

@@ -1,0 +1,167 @@
+"""Results: what they hold, how they read, how they are kept."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import tarpon
+from tarpon import Simulations
+from tarpon.problems import gaussian
+from tarpon.ranks import Ranks
+from tarpon.verdict import Reading, bias_and_width, held, sentence
+
+SIMS = gaussian("overconfident", n_sims=200, n_draws=50, n_dims=3, rng=0)
+
+
+def test_a_result_holds_what_it_promises():
+    result = tarpon.tarp(SIMS, rng=3)
+    assert result.ranks.values.shape == (200,)
+    assert result.ranks.n_draws == 50
+    np.testing.assert_array_equal(result.fractions, result.ranks.values / 50)
+    assert result.curve.level.shape == result.curve.ecp.shape == (52,)
+    assert result.seed == 3
+    assert isinstance(result.p_value, float)
+    assert result.p_values.shape == (1,)
+    assert result.band(0.9).confidence == 0.9
+    assert "Lemos" in result.citation
+    assert result.settings == {
+        "reference": "Uniform(low=None, high=None, part=(0.0, 1.0))",
+        "metric": "L2(scale=None)",
+    }
+
+
+def test_sbc_has_a_curve_a_parameter():
+    result = tarpon.sbc(SIMS, rng=3)
+    assert result.ranks.values.shape == (200, 3)
+    assert result.curve.ecp.shape == (52, 3)
+    assert result.p_values.shape == (3,)
+    assert result.p_value == min(1.0, 3 * result.p_values.min())
+    assert result.bootstrap(7, rng=0).shape == (7, 52, 3)
+    assert result.names == ("theta_0", "theta_1", "theta_2")
+
+
+def test_repr_is_one_line_that_can_be_pasted():
+    text = repr(tarpon.tarp(SIMS, rng=3))
+    assert "\n" not in text
+    assert re.match(r"TARP on 200 simulations × 50 draws, p = [\d.e-]+: inaccurate, over", text)
+    fine = repr(tarpon.sbc(gaussian("correct", n_sims=50, rng=1), rng=0))
+    assert fine.endswith("no evidence against these posteriors")
+    assert "accurate" not in fine.replace("inaccurate", "")
+
+
+def test_numbers_for_programs_survive_json():
+    about = json.loads(json.dumps(tarpon.sbc(SIMS, rng=3).to_dict()))
+    assert set(about["p_values"]) == {"theta_0", "theta_1", "theta_2"}
+    assert about["n_sims"] == 200
+    assert about["versions"]["tarpon"] == tarpon.__version__
+
+
+def test_to_dataset_can_be_had():
+    dataset = tarpon.sbc(SIMS, rng=3).to_dataset()
+    assert dataset["rank"].dims == ("sim", "score")
+    assert dataset["ecp"].shape == (52, 3)
+    assert ((dataset["pit"] > 0) & (dataset["pit"] < 1)).all()
+    assert tarpon.tarp(SIMS, rng=3).to_dataset()["pit"].shape == (200, 1)
+
+
+class TestSaving:
+    def test_a_result_comes_back_as_it_was(self, tmp_path):
+        result = tarpon.sbc(SIMS, rng=2**70)
+        result.save(tmp_path / "result.npz")
+        again = tarpon.load(tmp_path / "result.npz")
+        assert repr(again) == repr(result)
+        assert again.seed == 2**70
+        assert again.settings == result.settings
+        np.testing.assert_array_equal(again.ranks.values, result.ranks.values)
+
+    def test_nothing_is_pickled(self, tmp_path):
+        tarpon.tarp(SIMS, rng=0).save(tmp_path / "result.npz")
+        with np.load(tmp_path / "result.npz", allow_pickle=False) as file:
+            assert all(file[name].dtype != object for name in file.files)
+
+    def test_other_files_are_refused(self, tmp_path):
+        np.savez(tmp_path / "other.npz", a=np.zeros(3))
+        (tmp_path / "text.npz").write_text("nothing")
+        objects = np.array([{}], dtype=object)
+        np.savez(tmp_path / "objects.npz", about=objects, ranks=objects)
+        about = json.dumps({"format": 99})
+        np.savez(tmp_path / "future.npz", about=np.array(about), ranks=np.zeros(2))
+        for name in ("other.npz", "text.npz", "objects.npz", "future.npz"):
+            with pytest.raises(ValueError, match="is not a result saved by"):
+                tarpon.load(tmp_path / name)
+        with pytest.raises(FileNotFoundError, match="there is no file"):
+            tarpon.load(tmp_path / "nowhere.npz")
+
+
+class TestWords:
+    def test_size_of_a_bias_is_in_posterior_sd(self):
+        rng = np.random.default_rng(0)
+        theta = rng.normal(size=(4000, 1))
+        samples = rng.normal(size=(400, 4000, 1)) * 2.0 - 0.8
+        sims = Simulations(samples, theta * 2.0)
+        bias, width = bias_and_width(Ranks(tarpon.sbc(sims, rng=0).ranks.values[:, 0], 400))
+        assert bias.low < 0.4 < bias.high
+        assert abs(width.value - 1) < 0.05
+
+    @pytest.mark.parametrize("factor", [0.7, 1.0, 1.4])
+    def test_size_of_a_width_error_is_its_factor(self, factor):
+        rng = np.random.default_rng(1)
+        theta, samples = factor * rng.normal(size=(4000, 1)), rng.normal(size=(400, 4000, 1))
+        values = tarpon.sbc(samples, theta, rng=0).ranks.values[:, 0]
+        width = bias_and_width(Ranks(values, 400))[1]
+        assert width.low - 0.01 < factor < width.high + 0.01
+
+    def test_intervals_of_coverage_are_exact(self):
+        from scipy.stats import binomtest
+
+        values = np.repeat([0, 99], [30, 70])
+        share = held(values, 99, 0.68, central=False)
+        expected = binomtest(30, 100).proportion_ci(method="exact")
+        assert (share.low, share.high) == pytest.approx((expected.low, expected.high))
+        assert held(np.zeros(5, int), 9, 0.68, central=False).high == 1.0
+        assert held(np.full(5, 9), 9, 0.68, central=False).low == 0.0
+
+    @pytest.mark.parametrize(
+        ("reading", "a", "b", "words"),
+        [
+            (Reading.OUTWARD, 3, 1, "overconfident or biased"),
+            (Reading.OUTWARD, 1, 3, "underconfident"),
+            (Reading.OUTWARD, 0.5, 0.5, "wrong shape"),
+            (Reading.FAR, 0.5, 0.5, "overconfident or biased"),
+            (Reading.FAR, 3, 3, "underconfident"),
+            (Reading.FAR, 3, 1, "biased or overconfident, the truths lie farther from"),
+            (Reading.FAR, 1, 3, "biased or underconfident, the truths lie closer to"),
+            (Reading.SIDE, 0.5, 0.5, "overconfident, the truths scatter"),
+            (Reading.SIDE, 3, 3, "underconfident, the truths scatter"),
+            (Reading.SIDE, 3, 1, "biased, the draws are too low"),
+            (Reading.SIDE, 1, 3, "biased, the draws are too high"),
+            (Reading.MIXED, 3, 1, "too narrow, too wide or shifted"),
+        ],
+    )
+    def test_every_reading_has_its_words(self, reading, a, b, words):
+        u = np.random.default_rng(0).beta(a, b, size=400)
+        ranks = Ranks(np.floor(100 * u).astype(np.int64), 99)
+        assert words in sentence(ranks, np.array([1e-8]), reading, ("one",))
+
+    def test_wrong_shapes_are_called_so(self):
+        values = np.concatenate([np.arange(25, 40), np.arange(60, 75)] * 20)
+        for reading in (Reading.SIDE, Reading.FAR):
+            text = sentence(Ranks(values, 99), np.array([1e-8]), reading, ("one",))
+            assert "underconfident" in text
+        uniform_but_lumpy = np.repeat(np.arange(5, 100, 10), 40)
+        text = sentence(Ranks(uniform_but_lumpy, 99), np.array([1e-8]), Reading.SIDE, ("one",))
+        assert "wrong shape" in text
+
+    def test_references_are_read_by_where_they_lie(self):
+        far = tarpon.tarp(SIMS, rng=0)
+        near = tarpon.tarp(SIMS, reference=tarpon.references.Centre(), rng=0)
+        between = tarpon.tarp(
+            np.random.default_rng(0).normal(size=(50, 100, 2)),
+            np.random.default_rng(1).normal(size=(100, 2)),
+            reference=tarpon.references.Fixed([3.0, 0.0]),
+            rng=0,
+        )
+        readings = [result.reading for result in (far, near, between)]
+        assert readings == [Reading.FAR, Reading.OUTWARD, Reading.MIXED]

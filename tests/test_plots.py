@@ -1,0 +1,72 @@
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import tarpon
+from tarpon import plots
+from tarpon.problems import gaussian
+
+SIMS = gaussian("biased", n_sims=100, n_draws=30, n_dims=3, rng=0)
+TARP, HPD, SBC = (test(SIMS, rng=0) for test in (tarpon.tarp, tarpon.hpd, tarpon.sbc))
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_coverage_draws_every_curve_and_the_band():
+    ax = plots.coverage(TARP, HPD)
+    assert labels(ax) == ["95% band", "TARP", "HPD"]
+    assert ax.get_xlabel() == "Credibility level"
+    assert ax.get_ylabel() == "Expected coverage"
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), TARP.curve.ecp)
+    assert TARP.plot(ax=ax) is ax
+
+
+def test_several_results_can_be_named():
+    assert labels(plots.coverage(TARP, SBC, labels=["a", "b"])) == [
+        *("95% band", "a", "b theta_0", "b theta_1", "b theta_2")
+    ]
+
+
+def test_difference_is_coverage_less_level():
+    ax = plots.difference(TARP)
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), TARP.curve.ecp - TARP.curve.level)
+
+
+def test_bands_of_different_studies_are_told_apart():
+    other = tarpon.tarp(gaussian("biased", n_sims=50, n_draws=30, rng=0), rng=0)
+    assert "95% band, 50 simulations" in labels(plots.coverage(TARP, other))
+
+
+def test_many_parameters_are_not_named_one_by_one():
+    result = tarpon.sbc(gaussian("correct", n_sims=30, n_draws=20, n_dims=40, rng=0), rng=0)
+    ax = plots.coverage(result)
+    assert len(ax.lines) == 41
+    assert labels(ax) == ["95% band"]
+
+
+@pytest.mark.parametrize("n_bins", [None, 1, 7, 1000])
+def test_histogram_counts_every_truth_once(n_bins):
+    ax = plots.ranks(SBC, score=1, n_bins=n_bins)
+    band, stairs = (patch.get_data() for patch in ax.patches)
+    sizes = np.diff(stairs.edges)
+    assert (stairs.values * sizes).sum() == pytest.approx(1)
+    assert (band.values >= band.baseline).all()
+    assert labels(ax) == ["95% band", "theta_1"]
+
+
+def test_panels_give_a_figure():
+    figure = plots.panels({"one": {"TARP": TARP, "HPD": HPD}, "two": {"TARP": TARP}})
+    assert [ax.get_title() for ax in figure.axes] == ["one", "two"]
+
+
+def test_nothing_to_draw_is_refused():
+    with pytest.raises(ValueError, match="at least one result"):
+        plots.coverage()
