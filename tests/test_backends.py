@@ -96,9 +96,9 @@ def test_single_precision_puts_no_draw_on_the_wrong_side(backend, offset, width)
     samples = (offset + width * rng.normal(size=(1000, 100, 10))).astype("f4")
     centers = offset + rng.uniform(-1, 1, size=(100, 10))
     exact = [a.astype(np.longdouble) for a in (samples, theta, centers)]
-    expected = (
-        ((exact[0] - exact[2]) ** 2).sum(-1) < ((exact[1] - exact[2]) ** 2).sum(-1)
-    ).sum(axis=0)
+    expected = (((exact[0] - exact[2]) ** 2).sum(-1) < ((exact[1] - exact[2]) ** 2).sum(-1)).sum(
+        axis=0
+    )
     for order in (LAYOUTS["draws first"], LAYOUTS["simulations first"]):
         below, _ = backend.closer(order(samples), theta, centers, np.ones(10))
         assert (below != expected).sum() == 0

@@ -129,10 +129,10 @@ class TestFlaw06MisreadCurves:
         words = {
             "overconfident": tarpon.sbc(*shifted(width=0.6, seed=seed), rng=0).verdict,
             "underconfident": tarpon.sbc(*shifted(width=1.7, seed=seed), rng=0).verdict,
-            "biased, the draws are too high": tarpon.sbc(
+            "biased: the draws are too high": tarpon.sbc(
                 *shifted(shift=1.0, seed=seed), rng=0
             ).verdict,
-            "biased, the draws are too low": tarpon.sbc(
+            "biased: the draws are too low": tarpon.sbc(
                 *shifted(shift=-1.0, seed=seed), rng=0
             ).verdict,
         }

@@ -29,7 +29,12 @@ def test_fractions_behind_the_reference_packages_curve():
     f = fractions(samples, theta, references)
     n_bins = 20
     ecp, alpha = tarp.get_tarp_coverage(
-        samples, theta, references=references, metric="euclidean", num_alpha_bins=n_bins, norm=False
+        samples,
+        theta,
+        references=references,
+        metric="euclidean",
+        num_alpha_bins=n_bins,
+        norm=False,
     )
     counts, edges = np.histogram(f, bins=n_bins)
     np.testing.assert_allclose(np.diff(ecp), counts / len(f), atol=1e-12)

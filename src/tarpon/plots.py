@@ -44,7 +44,8 @@ def coverage(
     ax = _axes(ax)
     ax.plot([0, 1], [0, 1], color=_BAND, linewidth=0.8, zorder=1)
     _curves(ax, results, labels, confidence, subtract=False)
-    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ticks = np.linspace(0, 1, 5)
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xticks=ticks, yticks=ticks)
     ax.set(xlabel="Credibility level", ylabel="Expected coverage")
     return ax
 
@@ -114,9 +115,8 @@ def ranks(
 def panels(results: "dict[str, dict[str, Result]]") -> "Figure":
     """Draw one panel of coverage curves a case, from `{case: {label: result}}`."""
     n = len(results)
-    figure, axes = plt.subplots(
-        1, n, figsize=(3.1 * n, 3.4), sharey=True, squeeze=False, layout="constrained"
-    )
+    figure, axes = plt.subplots(1, n, figsize=(3.1 * n, 3.2), sharey=True, squeeze=False)
+    figure.set_layout_engine("constrained", wspace=0.06)
     for ax, (case, curves) in zip(axes[0], results.items(), strict=True):
         coverage(*curves.values(), labels=list(curves), ax=ax)
         ax.set_title(case)

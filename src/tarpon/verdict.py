@@ -38,6 +38,9 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
+    def percent(self) -> str:
+        return f"{self.value:.0%} [{self.low:.0%}, {self.high:.0%}]"
+
 
 def sentence(ranks: Ranks, p_values: Floats, reading: Reading, names: tuple[str, ...]) -> str:
     """Return what the ranks show, in words, with its size."""
@@ -51,7 +54,7 @@ def sentence(ranks: Ranks, p_values: Floats, reading: Reading, names: tuple[str,
         return f"inaccurate, {flaw}"
     n_failed = int((len(p_values) * p_values <= LEVEL).sum())
     return (
-        f"inaccurate in {n_failed} of {len(p_values)} parameters, worst in {names[worst]}: {flaw}"
+        f"inaccurate in {n_failed} of {len(p_values)} parameters, worst in {names[worst]}, {flaw}"
     )
 
 
@@ -134,45 +137,42 @@ def _side_words(ranks: Ranks, lean: float, spread: float) -> str:
     bias, width = bias_and_width(ranks)
     if _leans(lean, spread):
         where = "low" if bias.value > 0 else "high"
-        return f"biased, the draws are too {where} by {_unsigned(bias)} posterior sd"
+        return f"biased: the draws are too {where} by {_unsigned(bias)} posterior sd"
     if spread >= _CLEAR:
-        return f"overconfident, the truths scatter {width} times as widely as the draws"
+        return f"overconfident: the truths scatter {width} times as widely as the draws"
     if spread <= -_CLEAR:
-        return f"underconfident, the truths scatter {width} times as widely as the draws"
-    return "wrong shape, neither shifted nor too wide or narrow as a whole"
+        return f"underconfident: the truths scatter {width} times as widely as the draws"
+    return "wrong shape: neither shifted nor too wide or narrow as a whole"
 
 
 def _far_words(ranks: Ranks, lean: float, spread: float) -> str:
     share = held(ranks.values, ranks.n_draws, 0.68, central=True)
-    holds = f"the central 68 % of ranks hold {share} of the truths"
+    holds = f"the central 68% of ranks hold {share.percent()} of the truths"
     if _leans(lean, spread):
         # In many dimensions a wider scatter alone moves points away from any reference.
         far = lean > 0
         flaw, side = ("overconfident", "farther from") if far else ("underconfident", "closer to")
-        return f"biased or {flaw}, the truths lie {side} the references than the draws; {holds}"
+        return f"biased or {flaw}: the truths lie {side} the references than the draws; {holds}"
     if spread >= _CLEAR:
-        return f"overconfident or biased (one such curve cannot tell which), {holds}"
+        return f"overconfident or biased: {holds}"
     if spread <= -_CLEAR:
-        return f"underconfident, {holds}"
-    return f"wrong shape, {holds}"
+        return f"underconfident: {holds}"
+    return f"wrong shape: {holds}"
 
 
 def _outward_words(ranks: Ranks, lean: float, spread: float) -> str:
     share = held(ranks.values, ranks.n_draws, 0.68, central=False)
-    holds = f"the 68 % regions hold {share} of the truths"
+    holds = f"the 68% regions hold {share.percent()} of the truths"
     if lean >= _CLEAR:
-        return f"overconfident or biased (one such curve cannot tell which), {holds}"
+        return f"overconfident or biased: {holds}"
     if lean <= -_CLEAR:
-        return f"underconfident, {holds}"
-    return f"wrong shape, {holds}"
+        return f"underconfident: {holds}"
+    return f"wrong shape: {holds}"
 
 
 def _mixed_words(ranks: Ranks, lean: float, spread: float) -> str:
     share = held(ranks.values, ranks.n_draws, 0.68, central=False)
-    return (
-        f"too narrow, too wide or shifted (one such curve cannot tell which), "
-        f"the 68 % regions hold {share} of the truths"
-    )
+    return f"too narrow, too wide or shifted: the 68% regions hold {share.percent()} of the truths"
 
 
 def _unsigned(bias: Estimate) -> Estimate:

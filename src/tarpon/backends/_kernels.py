@@ -10,7 +10,7 @@ cancel in single precision, and a draw that equals the truth bit for bit must be
 
 One kernel serves all terms and both orders of memory. It reads a few streams at once: where the
 simulations of a draw lie together, a few draws; where the draws of a simulation do, a few equal
-parts of them. One stream leaves a fifth of the memory's speed unused.
+parts of them. One stream would leave a fifth of the memory's speed unused.
 """
 
 import os
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from queue import SimpleQueue
-from typing import Any, Literal, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -27,47 +27,46 @@ from numpy.lib.stride_tricks import as_strided
 
 from .._types import Array, Floats, Ints
 
+_Pair: TypeAlias = tuple[int, int]
+_Arrays: TypeAlias = tuple[Array, Array, Array]
+
 _BLOCK_BYTES = 4 * 2**20
 _THREAD_BYTES = 4 * 2**20
 _CHUNKS_PER_THREAD = 16
-# Numbers that the kernels of `smaller` and `extent` take together, however short the rows.
+# Rows shorter than this many numbers are taken several at a time, where that needs no sums.
 _TILE = 64
 # The compiler unrolls rows of a length it knows, and puts draws or simulations in the lanes of
 # its vectors. That is fast for short rows alone; in longer ones, parameters fill the lanes.
 _LONGEST_FROZEN = 8
-
 # Sums may be reordered, or they have no vectors. Never "nnan": NaN would then count as closer.
 _FASTMATH = {"reassoc", "contract", "nsz"}
-# Signed indices may be negative, and checking that costs two thirds of the speed.
+# Signed indices might count from the end, and checking that costs two thirds of the speed.
 _index = np.uint64
 
 
 def closer(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
     r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
-    away = 2 * np.subtract(theta, centers, dtype=float)
-    return _closer(_l2, samples, theta, away, np.sqrt(_relative(weight)))
+    away = np.subtract(theta, centers, dtype=float)
+    return _closer(_l2, samples, theta, 2 * away, np.sqrt(weight))
 
 
 def closer_l1(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
     r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
     away = np.subtract(theta, centers, dtype=float)
-    return _closer(_l1, samples, theta, away, _relative(weight))
+    return _closer(_l1, samples, theta, away, weight)
 
 
 def closer_periodic(
     samples: Array, theta: Array, centers: Floats, weight: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
-    turn = np.where(np.isfinite(period), period, 0.0)
     away = np.subtract(theta, centers, dtype=float)
-    away -= turn * np.rint(away / period)
-    return _closer(_periodic, samples, theta, away, np.sqrt(_relative(weight)), turn)
+    return _closer(_periodic, samples, theta, away, np.sqrt(weight), period)
 
 
 def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
     """Count the draws below and equal to the truth, parameter by parameter."""
-    whole = samples.dtype.kind in "biu" and theta.dtype.kind in "biu"
-    dtype = _integer(samples.dtype) if whole else _floating(samples.dtype)
+    dtype = _working(samples.dtype, whole=theta.dtype.kind in "biu")
     truth = _exact(theta, dtype)
     counts = np.zeros((2, *theta.shape), dtype=np.int64)
     for sims, block in _blocks(samples, dtype):
@@ -77,28 +76,26 @@ def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
 
 def extent(samples: Array) -> tuple[Array, Array]:
     """Return the smallest and largest value of each parameter; NaN where there is one."""
-    whole = samples.dtype.kind in "biu"
-    dtype = _integer(samples.dtype) if whole else _floating(samples.dtype)
-    lows, highs = zip(*(_extent(block) for _, block in _blocks(samples, dtype)), strict=True)
-    low, high = np.min(lows, axis=0), np.max(highs, axis=0)
-    return low.astype(samples.dtype), high.astype(samples.dtype)
+    dtype = _working(samples.dtype, whole=True)
+    ends = np.stack([_extent(block) for _, block in _blocks(samples, dtype)]).astype(samples.dtype)
+    return ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
 
 
-# Terms. Those of `closer` are compiled without "reassoc", which could undo what they are for.
+# Terms. They are compiled without "reassoc", which could undo the care that they take.
 
 
 @register_jitable(fastmath={"contract"})
-def _l2(draw: Any, truth: Any, away: Any, scale: Any, turn: Any, per_turn: Any) -> Any:
-    """Return |s - r|^2 - |t - r|^2 for the difference `away` = 2 (t - r)."""
+def _l2(draw: Any, truth: Any, away: Any, scale: Any, *_: Any) -> Any:
+    """Return |s - r|^2 - |t - r|^2, where `away` is 2 (t - r)."""
     step = draw - truth
-    # The square root of the weight on each factor: the weight itself, one over a width
-    # squared, may be out of range in single precision, and so may the square of a step.
+    # Each factor gets the square root of the weight: the weight itself, or the square of a
+    # step, may be out of range in single precision.
     return (scale * step) * (scale * (step + away))
 
 
 @register_jitable(fastmath={"contract"})
-def _l1(draw: Any, truth: Any, away: Any, scale: Any, turn: Any, per_turn: Any) -> Any:
-    """Return |s - r| - |t - r| for the difference `away` = t - r."""
+def _l1(draw: Any, truth: Any, away: Any, scale: Any, *_: Any) -> Any:
+    """Return |s - r| - |t - r|, where `away` is t - r."""
     step = draw - truth
     right = step + (away - abs(away))
     left = -(step + (away + abs(away)))
@@ -107,28 +104,29 @@ def _l1(draw: Any, truth: Any, away: Any, scale: Any, turn: Any, per_turn: Any) 
 
 @register_jitable(fastmath={"contract"})
 def _periodic(draw: Any, truth: Any, away: Any, scale: Any, turn: Any, per_turn: Any) -> Any:
-    """Return |s - r|^2 - |t - r|^2 the short way round, for the short way `away` = t - r."""
+    """Return |s - r|^2 - |t - r|^2, both the short way round; `away` is the short t - r."""
     step = draw - truth
     step -= turn * np.rint((step + away) * per_turn)
     return (scale * step) * (scale * (step + (away + away)))
 
 
 @register_jitable
-def _order(draw: Any, truth: Any, away: Any, scale: Any, turn: Any, per_turn: Any) -> Any:
-    """Return the sign of s - t, which integers could overflow."""
+def _order(draw: Any, truth: Any, *_: Any) -> Any:
+    """Return the sign of s - t; the difference itself may overflow."""
     return -1 if draw < truth else (0 if draw == truth else 1)
 
 
-# Kernels.
+# Kernels. All walk `flat`, the memory of the samples, by the steps from a draw to the next and
+# from a simulation to the next.
 
 
 def _compile(function: Callable[..., None]) -> Callable[..., None]:
-    options = {"nogil": True, "fastmath": _FASTMATH}
+    compiled: Callable[..., None]
     try:
-        compiled = njit(cache=True, **options)(function)
-    except RuntimeError:  # Neither the package nor the home folder can be written to.
-        compiled = njit(**options)(function)
-    return cast(Callable[..., None], compiled)
+        compiled = njit(function, nogil=True, fastmath=_FASTMATH, cache=True)
+    except RuntimeError:  # Neither the package's folder nor the user's can be written to.
+        compiled = njit(function, nogil=True, fastmath=_FASTMATH)
+    return compiled
 
 
 @cache
@@ -142,16 +140,9 @@ def _counter(
     """
 
     def kernel(
-        flat: Array,
-        steps: tuple[int, int],
-        draws: tuple[int, int],
-        sims: tuple[int, int],
-        truth: Array,
-        away: Array,
-        table: Array,
-        below: Array,
-        equal: Array,
+        flat: Array, steps: _Pair, draws: _Pair, sims: _Pair, constants: _Arrays, counts: Array
     ) -> None:
+        truth, away, table = constants
         n_dims = _index(frozen if frozen else truth.shape[1])
         along_draws = _index(frozen if frozen and by_sims else steps[0])
         along_sims = _index(frozen if frozen and not by_sims else steps[1])
@@ -164,34 +155,24 @@ def _counter(
                         at = (first + j + stream * length) * along_draws + i * along_sims
                         total = truth.dtype.type(0)
                         for k in range(n_dims):
-                            scale, turn, per_turn = table[0, k], table[1, k], table[2, k]
-                            total += term(
-                                flat[at + k], truth[i, k], away[i, k], scale, turn, per_turn
-                            )
+                            row = table[0, k], table[1, k], table[2, k]
+                            total += term(flat[at + k], truth[i, k], away[i, k], *row)
                         n_below = np.int32(n_below + (total < 0))
                         n_equal = np.int32(n_equal + (total == 0))
-                below[i] += n_below
-                equal[i] += n_equal
+                counts[0, i] += n_below
+                counts[1, i] += n_equal
 
     return _compile(kernel)
 
 
 @_compile
 def _smaller_kernel(
-    flat: Array,
-    steps: tuple[int, int],
-    n_draws: int,
-    sims: tuple[int, int],
-    truth: Array,
-    width: int,
-    below: Array,
-    equal: Array,
+    flat: Array, steps: _Pair, n_draws: int, sims: _Pair, truth: Array, width: int, counts: Array
 ) -> None:
-    """Count draws parameter by parameter, `width` rows that lie end to end at a time."""
+    """Count draws parameter by parameter, `width` at a time that follow without a gap."""
     n_dims = truth.shape[1]
     tile = np.empty(width * n_dims, truth.dtype)
-    n_below = np.empty(tile.size, np.int32)
-    n_equal = np.empty(tile.size, np.int32)
+    n_below, n_equal = np.empty(tile.size, np.int32), np.empty(tile.size, np.int32)
     for i in range(sims[0], sims[1]):
         n_below[:] = n_equal[:] = 0
         for row in range(0, tile.size, n_dims):
@@ -204,30 +185,24 @@ def _smaller_kernel(
                 n_equal[k] += flat[at + k] == tile[k]
         for row in range(0, tile.size, n_dims):
             for k in range(n_dims):
-                below[i, k] += n_below[row + k]
-                equal[i, k] += n_equal[row + k]
+                counts[0, i, k] += n_below[row + k]
+                counts[1, i, k] += n_equal[row + k]
 
 
 @_compile
 def _extent_kernel(
-    flat: Array,
-    steps: tuple[int, int],
-    outer: tuple[int, int],
-    n_inner: int,
-    width: int,
-    low: Array,
-    high: Array,
+    flat: Array, steps: _Pair, outer: _Pair, n_inner: int, n_dims: int, ends: Array
 ) -> None:
-    """Lower `low` and raise `high`, `width` rows that lie end to end at a time."""
-    n_dims = low.size // width
+    """Widen the ends, of shape `(2, width * n_dims)`, to hold all rows, `width` at a time."""
+    width = ends.shape[1] // n_dims
     for i in range(outer[0], outer[1]):
         for j in range(0, n_inner, width):
             at = _index(i * steps[0] + j * steps[1])
             for k in range(_index(min(width, n_inner - j) * n_dims)):
-                number = flat[at + k]
+                number, low, high = flat[at + k], ends[0, k], ends[1, k]
                 is_nan = number != number
-                low[k] = number if (number < low[k]) | is_nan else low[k]
-                high[k] = number if (number > high[k]) | is_nan else high[k]
+                ends[0, k] = number if (number < low) | is_nan else low
+                ends[1, k] = number if (number > high) | is_nan else high
 
 
 # From arrays to kernels.
@@ -239,86 +214,82 @@ def _closer(
     theta: Array,
     away: Floats,
     scale: Floats,
-    turn: Floats | float = 0.0,
+    period: Floats | float = np.inf,
 ) -> tuple[Ints, Ints]:
-    dtype = _floating(samples.dtype)
+    """Count the draws for which the terms sum to less than zero, and to zero."""
+    dtype = _working(samples.dtype)
     truth = _exact(theta, dtype)
-    # Rounded down, so that no truth at the far side is taken the other way round.
-    eps = np.finfo(truth.dtype).eps
-    per_turn = np.divide(1 - 8 * eps, turn, out=np.zeros(len(scale)), where=np.not_equal(turn, 0))
+    turn = np.where(np.isfinite(period), period, 0.0)
+    away = away - turn * np.rint(away / period)
+    # Rounded down, or the far side of the circle might be farther than the truth that is there.
+    per_turn = (1 - 8 * np.finfo(truth.dtype).eps) / period
     table = np.stack(np.broadcast_arrays(_centered(scale, away), turn, per_turn))
-    constants = away.astype(truth.dtype), table.astype(truth.dtype)
+    away, table = away.astype(truth.dtype), table.astype(truth.dtype)
     counts = np.zeros((2, len(theta)), dtype=np.int64)
     for sims, block in _blocks(samples, dtype):
-        counts[:, sims] += _count(term, block, truth[sims], constants[0][sims], constants[1])
+        counts[:, sims] += _count(term, block, (truth[sims], away[sims], table))
     return counts[0], counts[1]
 
 
-def _count(
-    term: Callable[..., Any], samples: Array, truth: Array, away: Array, table: Array
-) -> Ints:
-    """Count the draws whose terms sum to less than, and to exactly, zero."""
+def _count(term: Callable[..., Any], samples: Array, constants: _Arrays) -> Ints:
     n_draws, n_sims, n_dims = samples.shape
-    steps, n_threads = _steps(samples), _n_threads(samples)
+    flat, steps = _window(samples)
     by_sims = steps[0] <= steps[1]
     frozen = n_dims if min(steps) == n_dims <= _LONGEST_FROZEN else 0
     n_streams = 2 if frozen else 4
-    # Simulations side by side in the lanes want their constants side by side too.
-    order: Literal["F", "C"] = "F" if frozen else "C"
-    constants = np.asarray(truth, order=order), np.asarray(away, order=order), table
-    flat = _flat(samples)
+    truth, away, table = constants
+    if frozen:  # Simulations in the lanes want their constants side by side too.
+        constants = np.asfortranarray(truth), np.asfortranarray(away), table
 
-    def run(first: int, last: int, below: Array, equal: Array) -> None:
-        (start, stop), sims = ((0, n_draws), (first, last)) if by_sims else ((first, last), (0, n_sims))
-        rest = stop - (stop - start) % n_streams
-        if start < rest:
+    def run(first: int, last: int, counts: Array) -> None:
+        draws, sims = ((0, n_draws), (first, last)) if by_sims else ((first, last), (0, n_sims))
+        rest = draws[1] - (draws[1] - draws[0]) % n_streams
+        if draws[0] < rest:
             kernel = _counter(term, n_streams, by_sims, frozen)
-            kernel(flat, steps, (start, rest), sims, *constants, below, equal)
-        if rest < stop:
+            kernel(flat, steps, (draws[0], rest), sims, constants, counts)
+        if rest < draws[1]:
             kernel = _counter(term, 1, True, 0)
-            kernel(flat, steps, (rest, stop), sims, *constants, below, equal)
+            kernel(flat, steps, (rest, draws[1]), sims, constants, counts)
 
-    # Threads that share simulations count apart.
+    n_items = n_sims if by_sims else n_draws
+    n_threads = _n_threads(samples, n_items)
+    # Threads that take different draws of the same simulations count apart.
     counts = np.zeros((1 if by_sims else n_threads, 2, n_sims), dtype=np.int32)
-    _share(run, n_sims if by_sims else n_draws, n_threads, counts)
-    return counts.sum(axis=0, dtype=np.int64)
+    _share(run, n_items, n_threads, counts)
+    total: Ints = counts.sum(axis=0, dtype=np.int64)
+    return total
 
 
 def _smaller(samples: Array, truth: Array) -> Ints:
     n_draws, n_sims, n_dims = samples.shape
-    steps = _steps(samples)
+    flat, steps = _window(samples)
     if steps[1] == n_dims < steps[0]:
-        # Every number of such a draw has a truth of its own, as in simulations of one parameter.
-        each = as_strided(
-            samples,
-            (n_draws, n_sims * n_dims, 1),
-            (samples.strides[0], samples.itemsize, samples.itemsize),
-            writeable=False,
-        )
+        # Each number of a draw has a truth of its own, like a simulation of one parameter.
         column = truth.reshape(-1, 1)
-        return _count(_order, each, column, column, np.zeros((3, 1))).reshape(2, n_sims, n_dims)
-    flat = _flat(samples)
+        constants = column, column, np.zeros((3, 1))
+        numbers = samples.reshape(n_draws, n_sims * n_dims, 1)
+        counts = _count(_order, numbers, constants)
+        return counts.reshape(2, n_sims, n_dims)
     width = max(1, _TILE // n_dims) if steps[0] == n_dims else 1
 
-    def run(first: int, last: int, below: Array, equal: Array) -> None:
-        _smaller_kernel(flat, steps, n_draws, (first, last), truth, width, below, equal)
+    def run(first: int, last: int, counts: Array) -> None:
+        _smaller_kernel(flat, steps, n_draws, (first, last), truth, width, counts)
 
-    counts = np.zeros((1, 2, n_sims, n_dims), dtype=np.int64)
-    _share(run, n_sims, _n_threads(samples), counts)
-    return counts[0]
+    counts = np.zeros((2, n_sims, n_dims), dtype=np.int64)
+    _share(run, n_sims, _n_threads(samples, n_sims), counts[None])
+    return counts
 
 
 def _extent(samples: Array) -> Array:
-    """Return the smallest and largest values, of shape `(2, n_dims)`."""
-    rows = samples if np.argmax(samples.strides[:2]) == 0 else samples.swapaxes(0, 1)
+    rows = samples if samples.strides[0] > samples.strides[1] else samples.swapaxes(0, 1)
     n_outer, n_inner, n_dims = rows.shape
-    flat, steps = _flat(rows), _steps(rows)
+    flat, steps = _window(rows)
     width = max(1, _TILE // n_dims) if steps[1] == n_dims else 1
 
-    def run(first: int, last: int, low: Array, high: Array) -> None:
-        _extent_kernel(flat, steps, (first, last), n_inner, width, low, high)
+    def run(first: int, last: int, ends: Array) -> None:
+        _extent_kernel(flat, steps, (first, last), n_inner, n_dims, ends)
 
-    n_threads = _n_threads(samples)
+    n_threads = _n_threads(samples, n_outer)
     ends = np.tile(samples[0, 0], (n_threads, 2, width))
     _share(run, n_outer, n_threads, ends)
     low, high = ends.swapaxes(0, 1).reshape(2, -1, n_dims)
@@ -328,9 +299,9 @@ def _extent(samples: Array) -> Array:
 def _share(run: Callable[..., None], n_items: int, n_threads: int, results: Array) -> None:
     """Hand out ranges of items to threads as they become free.
 
-    Each thread gets one of the `results` to write to, or all get the same if there is but one.
+    Each thread writes to a result of its own, or all to the same if there is but one.
     """
-    # A multiple of four: draws are counted in groups.
+    # A multiple of four, since draws are counted in groups.
     step = 4 * -(-n_items // (4 * _CHUNKS_PER_THREAD * n_threads)) if n_threads > 1 else n_items
     ranges: SimpleQueue[int | None] = SimpleQueue()
     for first in [*range(0, n_items, max(step, 1)), *[None] * n_threads]:
@@ -338,7 +309,7 @@ def _share(run: Callable[..., None], n_items: int, n_threads: int, results: Arra
 
     def work(thread: int) -> None:
         for first in iter(ranges.get, None):
-            run(first, min(first + step, n_items), *results[thread % len(results)])
+            run(first, min(first + step, n_items), results[thread % len(results)])
 
     if n_threads == 1:
         work(0)
@@ -347,76 +318,60 @@ def _share(run: Callable[..., None], n_items: int, n_threads: int, results: Arra
             list(pool.map(work, range(n_threads)))
 
 
-def _n_threads(samples: Array) -> int:
-    """Return how many threads are worth their start, and the counts that each may keep."""
-    try:
-        n_cpus = len(os.sched_getaffinity(0))
-    except AttributeError:  # Only Linux has it.
-        n_cpus = os.cpu_count() or 1
+def _n_threads(samples: Array, n_items: int) -> int:
+    """Return how many threads are allowed, and worth their start and the counts they keep."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Only Linux has it.
+    n_cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
     allowed = int(os.environ.get("TARPON_THREADS") or n_cpus)
-    return max(1, min(allowed, samples.nbytes // _THREAD_BYTES, len(samples) // 16))
+    return max(1, min(allowed, samples.nbytes // _THREAD_BYTES, n_items // 16))
 
 
 def _blocks(samples: Array, dtype: np.dtype[Any]) -> Iterator[tuple[slice, Array]]:
-    """Yield all samples if a kernel can walk them; otherwise copies, a few megabytes at a time."""
-    if _walkable(samples, dtype):
+    """Yield the samples if a kernel can walk them, otherwise copies of a few at a time."""
+    n_draws, n_sims, n_dims = samples.shape
+    if (
+        samples.dtype == dtype
+        and samples.flags.aligned
+        and all(step >= 0 and step % dtype.itemsize == 0 for step in samples.strides)
+        and (samples.strides[2] == dtype.itemsize or n_dims == 1)
+    ):
         yield slice(None), samples
         return
-    n_draws, n_sims, n_dims = samples.shape
     n_rows = max(1, _BLOCK_BYTES // (n_dims * dtype.itemsize))
-    n_together = max(1, n_rows // n_draws)
+    n_together = max(1, n_rows // max(n_draws, 1))
     for i in range(0, n_sims, n_together):
         sims = slice(i, i + n_together)
         for j in range(0, n_draws, n_rows):
             yield sims, np.ascontiguousarray(samples[j : j + n_rows, sims], dtype)
 
 
-def _walkable(samples: Array, dtype: np.dtype[Any]) -> bool:
-    return (
-        samples.dtype == dtype
-        and samples.flags.aligned
-        and all(step >= 0 and step % dtype.itemsize == 0 for step in samples.strides)
-        and (samples.strides[2] == dtype.itemsize or samples.shape[2] == 1)
-    )
+def _window(samples: Array) -> tuple[Array, _Pair]:
+    """Return the memory from the first number to the last, and the steps of the first two axes."""
+    along = [step // samples.itemsize for step in samples.strides]
+    size = 1 + sum((n - 1) * step for n, step in zip(samples.shape, along, strict=True))
+    flat = as_strided(samples, (max(size, 0),), (samples.itemsize,), writeable=False)
+    return flat, (along[0], along[1])
 
 
-def _steps(samples: Array) -> tuple[int, int]:
-    """Return how many numbers the next draw, and the next simulation, are away."""
-    return samples.strides[0] // samples.itemsize, samples.strides[1] // samples.itemsize
-
-
-def _flat(samples: Array) -> Array:
-    """Return all memory from the first number to the last, whatever lies between."""
-    last = sum((n - 1) * step for n, step in zip(samples.shape, samples.strides, strict=True))
-    size = last // samples.itemsize + 1
-    return as_strided(samples, (max(size, 0),), (samples.itemsize,), writeable=False)
-
-
-def _floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the precision to calculate in."""
-    if dtype == np.float16:
-        return np.dtype(np.float32)
-    return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
-
-
-def _integer(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the integers to compare in."""
-    return np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
+def _working(dtype: np.dtype[Any], *, whole: bool = False) -> np.dtype[Any]:
+    """Return the type that kernels work in; integers become floats unless `whole`."""
+    if whole and dtype.kind in "biu":
+        return np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
+    return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
 
 
 def _exact(theta: Array, dtype: np.dtype[Any]) -> Array:
-    """Return the truths in the type of the samples if that is exact, else in double precision."""
+    """Return the truths in the given type if that is exact, otherwise in double precision."""
     with np.errstate(over="ignore", invalid="ignore"):
         same = theta.astype(dtype)
     return same if np.array_equal(same, theta, equal_nan=True) else theta.astype(np.float64)
 
 
-def _relative(weight: Floats) -> Floats:
-    # Equal weights become exactly one, so that points of a lattice keep their ties.
-    return np.asarray(weight / (np.max(weight, initial=0.0) or 1.0))
-
-
 def _centered(scale: Floats, away: Floats) -> Floats:
-    """Return the scale times the power of two that brings the largest difference near one."""
+    """Return the scale times a constant that brings the largest difference near one.
+
+    Equal scales become a power of two, so that points on a lattice keep their ties.
+    """
+    scale = scale / (np.max(scale, initial=0.0) or 1.0)
     largest = np.max(scale * abs(away), initial=0.0, where=np.isfinite(away))
     return np.ldexp(scale, min(-int(np.frexp(largest)[1]), 126))

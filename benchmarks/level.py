@@ -1,0 +1,89 @@
+"""How often tests reject exact posteriors: the false-alarm rate behind every p-value.
+
+    python benchmarks/level.py --write          # writes docs/level.md, about ten minutes
+
+Each cell repeats a small study thousands of times with the exact posterior N(x/2, 1/2).
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import binomtest
+
+import tarpon
+
+LEVELS = (0.01, 0.05, 0.1)
+PAGE = Path(__file__).parents[1] / "docs" / "level.md"
+
+
+def study(test: str, n_sims: int, n_draws: int, n_dims: int, seed: int) -> float:
+    """Return the p-value of one study; for `band`, 0 if the curve leaves its 95 % band."""
+    rng = np.random.default_rng([seed, n_sims, n_draws, n_dims])
+    theta = rng.normal(size=(n_sims, n_dims))
+    middle = (theta + rng.normal(size=theta.shape)) / 2
+    z = rng.normal(size=(n_draws, *theta.shape))
+    if test == "HPD":
+        truth = -((theta - middle) ** 2).sum(-1)
+        return tarpon.hpd(-0.5 * (z**2).sum(-1), truth, rng=seed).p_value
+    samples = middle + np.sqrt(0.5) * z
+    if test == "SBC":
+        return tarpon.sbc(samples, theta, rng=seed).p_value
+    result = tarpon.tarp(samples, theta, rng=seed)
+    if test == "TARP":
+        return result.p_value
+    band, ecp = result.band(0.95), result.curve.ecp
+    return 1.0 - bool(((ecp < band.low) | (ecp > band.high)).any())
+
+
+def rates(p_values: list[float], levels: tuple[float, ...]) -> Iterator[str]:
+    for level in levels:
+        found = binomtest(int((np.array(p_values) <= level).sum()), len(p_values))
+        low, high = found.proportion_ci(0.99, method="exact")
+        yield f"{found.statistic:.4f} [{low:.4f}, {high:.4f}]"
+
+
+def table(n_studies: int, run: Callable[..., Iterator[float]]) -> Iterator[str]:
+    yield "| test | simulations | draws | parameters | P(p ≤ 0.01) | P(p ≤ 0.05) | P(p ≤ 0.1) |"
+    yield "|---|--:|--:|--:|---|---|---|"
+    for test, n_sims, n_draws, n_dims in product(
+        ("TARP", "HPD", "SBC"), (20, 100, 500), (9, 99), (1, 5)
+    ):
+        p = list(run(partial(study, test, n_sims, n_draws, n_dims), range(n_studies)))
+        yield f"| {test} | {n_sims} | {n_draws} | {n_dims} | {' | '.join(rates(p, LEVELS))} |"
+    yield ""
+    yield "| simulations | draws | curve leaves its 95 % band |"
+    yield "|--:|--:|---|"
+    for n_sims, n_draws in product((20, 100, 500), (9, 99)):
+        p = list(run(partial(study, "band", n_sims, n_draws, 2), range(n_studies)))
+        yield f"| {n_sims} | {n_draws} | {next(rates(p, (0.5,)))} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write docs/level.md")
+    parser.add_argument("--studies", type=int, default=4000, help="repeats a cell")
+    options = parser.parse_args()
+    lines = [
+        "# How often exact posteriors are rejected",
+        "",
+        f"Measured by `python benchmarks/level.py --write` with {options.studies} studies a cell; "
+        "99 % exact intervals in brackets. Ranks are discrete, so a rate may lie a little below "
+        "its level, and must never lie above. The p-value of SBC is the Bonferroni bound over "
+        "its parameters.",
+        "",
+    ]
+    with ProcessPoolExecutor(2) as pool:
+        for line in table(options.studies, partial(pool.map, chunksize=100)):
+            print(line, flush=True)
+            lines.append(line)
+    if options.write:
+        PAGE.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
