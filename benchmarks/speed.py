@@ -19,6 +19,7 @@ from numba import njit
 import tarpon
 from tarpon import curves
 from tarpon.backends import _kernels
+from tarpon.backends._threads import n_threads_for, share
 from tarpon.inference import bands
 from tarpon.ranks import Ranks
 
@@ -36,10 +37,10 @@ def _sum(flat: np.ndarray, first: int, last: int) -> float:
 def read(samples: np.ndarray) -> None:
     """Read every number once, with as many threads as counting has."""
     flat = samples.reshape(-1)
-    _kernels._share(
+    share(
         lambda first, last, _: _sum(flat, first, last) and None,
         len(flat),
-        _kernels._n_threads(samples),
+        n_threads_for(samples.nbytes, len(flat)),
         np.zeros((1, 1)),
     )
 
@@ -155,7 +156,7 @@ def main() -> None:
         "# Speed and memory",
         "",
         "Written by `python benchmarks/speed.py --write` in the environment of `make peers`, on "
-        f"{_kernels._n_threads(np.empty((10**4, 10**4)))} cores of a shared {platform.machine()} "
+        f"{n_threads_for(2**40, 2**40)} cores of a shared {platform.machine()} "
         f"server; numpy {np.__version__}. Counting is one pass; the whole call also finds the "
         "box, draws references and computes the exact p-value.",
         "",

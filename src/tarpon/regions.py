@@ -1,8 +1,8 @@
 """Regions: nested credible regions, each the sublevel sets of a score.
 
 A region is any object with one method, `scores(block)`, that returns a number for every
-pooled point of a block of simulations; the truth is the first point and must get its score
-in the same way as all others.
+pooled point of a block of simulations, the truth among them. All must get their scores in the
+same way: under accuracy the truth is one more draw.
 """
 
 from collections.abc import Callable
@@ -124,6 +124,7 @@ def count(region: Region, sims: Simulations) -> tuple[Ints, Ints]:
     for block in sims.blocks():
         shape = (sims.n_draws + 1, block.where.stop - block.where.start)
         scores = _check.scores(region.scores(block), shape)
-        below.append((scores[1:] < scores[0]).sum(axis=0))
-        equal.append((scores[1:] == scores[0]).sum(axis=0))
+        truth = scores[0]
+        below.append((scores < truth).sum(axis=0))
+        equal.append((scores == truth).sum(axis=0) - 1)
     return np.concatenate(below), np.concatenate(equal)

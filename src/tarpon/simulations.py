@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+from numpy.random import Generator
 
 from . import _check, backends
-from ._types import Array, ArrayLike, Floats
+from ._types import Array, ArrayLike, Floats, Ints
 
 _BLOCK_BYTES = 4 * 2**20
 
@@ -121,12 +122,20 @@ class Simulations:
         left._set(box=self.box, n_dropped=self.n_dropped)
         return left, self.samples[-n:]
 
-    def blocks(self) -> "Iterator[Block]":
-        """Yield the simulations a few at a time, so that copies of a block stay small."""
+    def blocks(self, rng: Generator | None = None) -> "Iterator[Block]":
+        """Yield the simulations a few at a time, so that copies of a block stay small.
+
+        The truth is the first point of each simulation, or with a generator any of them.
+        """
         row = 8 * (self.n_draws + 1) * max(self.n_dims, 1)
         step = max(1, _BLOCK_BYTES // row)
         for start in range(0, self.n_sims, step):
-            yield Block(self, slice(start, min(start + step, self.n_sims)))
+            where = slice(start, min(start + step, self.n_sims))
+            n_block = where.stop - where.start
+            truth = np.zeros(n_block, dtype=np.int64)
+            if rng is not None:
+                truth = rng.integers(self.n_draws, size=n_block, endpoint=True)
+            yield Block(self, where, truth)
 
     def _set(self, **fields: object) -> None:
         for name, value in fields.items():
@@ -177,17 +186,23 @@ class Simulations:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A few simulations with each truth pooled with its draws: what a score is made of.
+    """A few simulations, each truth pooled with its draws: what scores are made of.
 
-    A region sees only pooled points, truth first, and treats all of them alike.
+    A region sees only the pooled points and must treat all of them alike.
+
+    Arguments:
+        sims: The simulations.
+        where: Which of them the block holds.
+        truth: The place of each truth among its points, of shape `(n_block,)`.
     """
 
     sims: Simulations
     where: slice
+    truth: Ints
 
     @cached_property
     def points(self) -> Array:
-        """The truths and then the draws, of shape `(n_draws + 1, n_block, n_dims)`."""
+        """The truths and draws, of shape `(n_draws + 1, n_block, n_dims)`."""
         return self._pool(self.sims.theta, self.sims.samples)
 
     @cached_property
@@ -207,4 +222,14 @@ class Block:
         return None if self.sims.x is None else self.sims.x[self.where]
 
     def _pool(self, truths: Array, draws: Array) -> Array:
-        return np.concatenate([truths[None, self.where], draws[:, self.where]])
+        """Put the truths in their places; the draws that were there go to the end."""
+        truths, draws = truths[self.where], draws[:, self.where]
+        n_draws, n_block = draws.shape[:2]
+        # Simulations first in memory: whatever is done next is done to one simulation at a time.
+        shape = (n_block, n_draws + 1, *draws.shape[2:])
+        pooled = np.empty(shape, np.result_type(truths, draws)).swapaxes(0, 1)
+        pooled[:n_draws], pooled[n_draws] = draws, truths
+        every = np.arange(n_block)
+        pooled[n_draws] = pooled[self.truth, every]
+        pooled[self.truth, every] = truths
+        return pooled

@@ -13,33 +13,26 @@ simulations of a draw lie together, a few draws; where the draws of a simulation
 parts of them. One stream would leave a fifth of the memory's speed unused.
 """
 
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
 from numba.extending import register_jitable
 from numpy.lib.stride_tricks import as_strided
 
 from .._types import Array, Floats, Ints
+from ._threads import compiled, n_threads_for, share
 
 _Pair: TypeAlias = tuple[int, int]
 _Arrays: TypeAlias = tuple[Array, Array, Array]
 
 _BLOCK_BYTES = 4 * 2**20
-_THREAD_BYTES = 4 * 2**20
-_CHUNKS_PER_THREAD = 16
 # Rows shorter than this many numbers are taken several at a time, where that needs no sums.
 _TILE = 64
 # The compiler unrolls rows of a length it knows, and puts draws or simulations in the lanes of
 # its vectors. That is fast for short rows alone; in longer ones, parameters fill the lanes.
 _LONGEST_FROZEN = 8
-# Sums may be reordered, or they have no vectors. Never "nnan": NaN would then count as closer.
-_FASTMATH = {"reassoc", "contract", "nsz"}
 # Signed indices might count from the end, and checking that costs two thirds of the speed.
 _index = np.uint64
 
@@ -120,15 +113,6 @@ def _order(draw: Any, truth: Any, *_: Any) -> Any:
 # from a simulation to the next.
 
 
-def _compile(function: Callable[..., None]) -> Callable[..., None]:
-    compiled: Callable[..., None]
-    try:
-        compiled = njit(function, nogil=True, fastmath=_FASTMATH, cache=True)
-    except RuntimeError:  # Neither the package's folder nor the user's can be written to.
-        compiled = njit(function, nogil=True, fastmath=_FASTMATH)
-    return compiled
-
-
 @cache
 def _counter(
     term: Callable[..., Any], n_streams: int, by_sims: bool, frozen: int
@@ -162,10 +146,10 @@ def _counter(
                 counts[0, i] += n_below
                 counts[1, i] += n_equal
 
-    return _compile(kernel)
+    return compiled(kernel)
 
 
-@_compile
+@compiled
 def _smaller_kernel(
     flat: Array, steps: _Pair, n_draws: int, sims: _Pair, truth: Array, width: int, counts: Array
 ) -> None:
@@ -189,7 +173,7 @@ def _smaller_kernel(
                 counts[1, i, k] += n_equal[row + k]
 
 
-@_compile
+@compiled
 def _extent_kernel(
     flat: Array, steps: _Pair, outer: _Pair, n_inner: int, n_dims: int, ends: Array
 ) -> None:
@@ -252,10 +236,10 @@ def _count(term: Callable[..., Any], samples: Array, constants: _Arrays) -> Ints
             kernel(flat, steps, (rest, draws[1]), sims, constants, counts)
 
     n_items = n_sims if by_sims else n_draws
-    n_threads = _n_threads(samples, n_items)
+    n_threads = n_threads_for(samples.nbytes, n_items)
     # Threads that take different draws of the same simulations count apart.
     counts = np.zeros((1 if by_sims else n_threads, 2, n_sims), dtype=np.int32)
-    _share(run, n_items, n_threads, counts)
+    share(run, n_items, n_threads, counts)
     total: Ints = counts.sum(axis=0, dtype=np.int64)
     return total
 
@@ -276,7 +260,7 @@ def _smaller(samples: Array, truth: Array) -> Ints:
         _smaller_kernel(flat, steps, n_draws, (first, last), truth, width, counts)
 
     counts = np.zeros((2, n_sims, n_dims), dtype=np.int64)
-    _share(run, n_sims, _n_threads(samples, n_sims), counts[None])
+    share(run, n_sims, n_threads_for(samples.nbytes, n_sims), counts[None])
     return counts
 
 
@@ -289,41 +273,11 @@ def _extent(samples: Array) -> Array:
     def run(first: int, last: int, ends: Array) -> None:
         _extent_kernel(flat, steps, (first, last), n_inner, n_dims, ends)
 
-    n_threads = _n_threads(samples, n_outer)
+    n_threads = n_threads_for(samples.nbytes, n_outer)
     ends = np.tile(samples[0, 0], (n_threads, 2, width))
-    _share(run, n_outer, n_threads, ends)
+    share(run, n_outer, n_threads, ends)
     low, high = ends.swapaxes(0, 1).reshape(2, -1, n_dims)
     return np.stack([low.min(axis=0), high.max(axis=0)])
-
-
-def _share(run: Callable[..., None], n_items: int, n_threads: int, results: Array) -> None:
-    """Hand out ranges of items to threads as they become free.
-
-    Each thread writes to a result of its own, or all to the same if there is but one.
-    """
-    # A multiple of four, since draws are counted in groups.
-    step = 4 * -(-n_items // (4 * _CHUNKS_PER_THREAD * n_threads)) if n_threads > 1 else n_items
-    ranges: SimpleQueue[int | None] = SimpleQueue()
-    for first in [*range(0, n_items, max(step, 1)), *[None] * n_threads]:
-        ranges.put(first)
-
-    def work(thread: int) -> None:
-        for first in iter(ranges.get, None):
-            run(first, min(first + step, n_items), results[thread % len(results)])
-
-    if n_threads == 1:
-        work(0)
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(work, range(n_threads)))
-
-
-def _n_threads(samples: Array, n_items: int) -> int:
-    """Return how many threads are allowed, and worth their start and the counts they keep."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Only Linux has it.
-    n_cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
-    allowed = int(os.environ.get("TARPON_THREADS") or n_cpus)
-    return max(1, min(allowed, samples.nbytes // _THREAD_BYTES, n_items // 16))
 
 
 def _blocks(samples: Array, dtype: np.dtype[Any]) -> Iterator[tuple[slice, Array]]:
