@@ -9,7 +9,16 @@ import tarpon
 
 SRC = Path(tarpon.__file__).parent
 LAYERS = [
-    *("_version", "_types", "_check", "backends", "simulations", "metrics", "references"),
+    *(
+        "_version",
+        "_types",
+        "_check",
+        "_whiten",
+        "backends",
+        "simulations",
+        "metrics",
+        "references",
+    ),
     *("regions", "ranks", "curves", "inference", "verdict", "diagnostics", "problems"),
     *("adapters", "plots", "cli", "__main__", "__init__"),
 ]

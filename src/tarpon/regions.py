@@ -19,7 +19,17 @@ from .metrics import L2, Metric
 from .references import HeldOut, Reference
 from .simulations import Block, Simulations
 
-__all__ = ["Balls", "HalfLines", "HighestDensity", "Region", "Scores"]
+__all__ = [
+    "Balls",
+    "FromCentre",
+    "FromDraws",
+    "FromPoints",
+    "HalfLines",
+    "HighestDensity",
+    "Region",
+    "Residuals",
+    "Scores",
+]
 
 
 class Region(Protocol):
@@ -97,6 +107,77 @@ class HalfLines:
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
         return backends.of(sims.samples).smaller(sims.samples, sims.theta)
+
+
+@dataclass(frozen=True)
+class Residuals:
+    r"""Half-lines along what each parameter says beyond those before it.
+
+    The points of a simulation are decorrelated by the Cholesky factor :math:`L` of their own
+    correlations, shrunk as far as they are noise,
+
+    .. math:: s_k(\theta; x) = y_k, \qquad y = L^{-1} (\theta - \bar\theta) / \sigma .
+    """
+
+    def scores(self, block: Block) -> Array:
+        return block.whitened
+
+
+@dataclass(frozen=True)
+class FromCentre:
+    r"""Ellipsoids around the centre of the points, :math:`s(\theta; x) = |y|^2`.
+
+    The strongest of all regions against wrong widths in many dimensions.
+    """
+
+    def scores(self, block: Block) -> Array:
+        return np.square(block.whitened).sum(axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class FromPoints:
+    r"""Balls around several reference points each, :math:`s_l(\theta; x) = |\theta - c_l|^2`.
+
+    Arguments:
+        centers: The points :math:`c_l`, of shape `(n_sims, n_centers, n_dims)`.
+        scale: The unit of each parameter, of shape `(n_dims,)`.
+    """
+
+    centers: Floats
+    scale: Floats
+
+    def scores(self, block: Block) -> Array:
+        # About the centre of the points, so that single precision suffices; the square of
+        # the center's own distance is the same for all points and left out.
+        centre = block.centre[:, None]
+        points = ((block.points.swapaxes(0, 1) - centre) / self.scale).astype(np.float32)
+        centers = ((self.centers[block.where] - centre) / self.scale).astype(np.float32)
+        gaps = -2 * points @ centers.swapaxes(1, 2)
+        gaps += np.square(points).sum(axis=-1)[:, :, None]
+        return gaps.swapaxes(0, 1)
+
+
+@dataclass(frozen=True)
+class FromDraws:
+    r"""Ellipsoids around some of the points themselves, :math:`s_l(\theta; x) = |y - y_l|^2`.
+
+    Arguments:
+        n: How many points serve as centres.
+    """
+
+    n: int = 16
+
+    def scores(self, block: Block) -> Array:
+        y = block.whitened.swapaxes(0, 1)
+        centers = y[:, : min(self.n, block.n_points - 1)]
+        norm = np.square(y).sum(axis=-1)
+        gaps = -2 * y @ centers.swapaxes(1, 2)
+        gaps += norm[:, :, None]
+        gaps += norm[:, None, : centers.shape[1]]
+        # A point is no neighbour of itself, and rounding must not decide how far it is.
+        own = np.arange(centers.shape[1])
+        gaps[:, own, own] = np.inf
+        return gaps.swapaxes(0, 1)
 
 
 @dataclass(frozen=True)

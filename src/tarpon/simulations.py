@@ -10,6 +10,7 @@ from numpy.random import Generator
 
 from . import _check, backends
 from ._types import Array, ArrayLike, Floats, Ints
+from ._whiten import whiten
 
 _BLOCK_BYTES = 4 * 2**20
 
@@ -122,13 +123,13 @@ class Simulations:
         left._set(box=self.box, n_dropped=self.n_dropped)
         return left, self.samples[-n:]
 
-    def blocks(self, rng: Generator | None = None) -> "Iterator[Block]":
+    def blocks(self, rng: Generator | None = None, n_bytes: int = 0) -> "Iterator[Block]":
         """Yield the simulations a few at a time, so that copies of a block stay small.
 
         The truth is the first point of each simulation, or with a generator any of them.
         """
         row = 8 * (self.n_draws + 1) * max(self.n_dims, 1)
-        step = max(1, _BLOCK_BYTES // row)
+        step = max(1, (n_bytes or _BLOCK_BYTES) // row)
         for start in range(0, self.n_sims, step):
             where = slice(start, min(start + step, self.n_sims))
             n_block = where.stop - where.start
@@ -194,20 +195,53 @@ class Block:
         sims: The simulations.
         where: Which of them the block holds.
         truth: The place of each truth among its points, of shape `(n_block,)`.
+        extra: More points to be scored along, `(n_extra, n_block, n_dims)`, which must not
+            change the scores of the others.
     """
 
     sims: Simulations
     where: slice
     truth: Ints
+    extra: Array | None = None
+
+    @property
+    def n_points(self) -> int:
+        """The number of pooled points of each simulation."""
+        return self.sims.n_draws + 1
 
     @cached_property
     def points(self) -> Array:
-        """The truths and draws, of shape `(n_draws + 1, n_block, n_dims)`."""
-        return self._pool(self.sims.theta, self.sims.samples)
+        """The truths and draws, and extra points if any, `(n_points, n_block, n_dims)`."""
+        if self.extra is None:
+            return self._pool(self.sims.theta, self.sims.samples)
+        pooled = self._pool(self.sims.theta, self.sims.samples)
+        both = np.concatenate([pooled.swapaxes(0, 1), self.extra.swapaxes(0, 1)], axis=1)
+        return both.swapaxes(0, 1)
+
+    @property
+    def pooled(self) -> Array:
+        """The truths and draws alone: what scales, centres and references are made of."""
+        return self.points[: self.n_points]
+
+    @cached_property
+    def centre(self) -> Floats:
+        """The mean of the points of each simulation, of shape `(n_block, n_dims)`."""
+        return self.pooled.mean(axis=0, dtype=float)
+
+    @cached_property
+    def spread(self) -> Floats:
+        """Their standard deviation, 1 for parameters that do not vary, `(n_block, n_dims)`."""
+        sd = self.pooled.std(axis=0, dtype=float)
+        return np.where(sd > 0, sd, 1.0)
+
+    @cached_property
+    def whitened(self) -> Floats:
+        """The points about their centre, decorrelated and in units of their spread."""
+        return whiten(self.points, self.n_points, self.centre, self.spread)
 
     @cached_property
     def log_prob(self) -> Array:
-        """The log-densities of the points, of shape `(n_draws + 1, n_block)`."""
+        """The log-densities of the points, of shape `(n_points, n_block)`."""
         truths, draws = self.sims.log_prob_theta, self.sims.log_prob_samples
         if truths is None or draws is None:
             raise ValueError(

@@ -1,0 +1,136 @@
+"""The heavy part of the swap test on the CPU: pooled ranks, and sums of functions of them."""
+
+from typing import Any
+
+import numpy as np
+
+from .._types import Array
+from ._threads import compiled, n_threads_for, share
+
+
+def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Array]:
+    """Rank all points of every simulation among its first `n_points`.
+
+    Of equal scores the earlier point ranks lower. A point beyond the first `n_points` ranks as
+    if it stood in the place of the point that it is `played` by.
+
+    Arguments:
+        scores: Of shape `(n_sims, n_all, n_scores)`.
+        n_points: How many points are pooled.
+        played: The pooled points that the others stand for, `(n_sims, n_all - n_points)`.
+
+    Returns:
+        Ranks from 0 to `n_points - 1`, of the shape of `scores`; and in how many scores each
+        point equals another, of shape `(n_sims, n_all)`.
+    """
+    columns = np.ascontiguousarray(scores.swapaxes(1, 2))
+    ranks = np.empty(scores.shape, np.int16 if n_points < 2**15 else np.int32)
+    tied = np.zeros(scores.shape[:2], np.int32)
+
+    def run(first: int, last: int, _: Any) -> None:
+        part = columns[first:last]
+        order = np.argsort(part[:, :, :n_points], axis=2)
+        _rank_kernel(
+            part, order, n_points, played[first:last], ranks[first:last], tied[first:last]
+        )
+
+    n_threads = n_threads_for(scores.nbytes, 16 * len(scores))
+    share(run, len(scores), n_threads, np.zeros((1, 1)))
+    return ranks, tied
+
+
+@compiled
+def _rank_kernel(
+    columns: Array, order: Array, n_points: int, played: Array, ranks: Array, tied: Array
+) -> None:
+    n_sims, n_scores, n_all = columns.shape
+    for i in range(n_sims):
+        for k in range(n_scores):
+            column, at = columns[i, k], order[i, k]
+            start = 0
+            while start < n_points:
+                stop = start + 1
+                while stop < n_points and column[at[stop]] == column[at[start]]:
+                    stop += 1
+                if stop - start > 1:
+                    at[start:stop] = np.sort(at[start:stop])
+                    for j in range(start, stop):
+                        tied[i, at[j]] += 1
+                for j in range(start, stop):
+                    ranks[i, at[j], k] = j
+                start = stop
+            for e in range(n_points, n_all):
+                low, high = 0, n_points
+                while low < high:
+                    middle = (low + high) // 2
+                    if column[at[middle]] < column[e]:
+                        low = middle + 1
+                    else:
+                        high = middle
+                ranks[i, e, k] = low - (column[played[i, e - n_points]] < column[e])
+        for e in range(n_points, n_all):
+            tied[i, e] = tied[i, played[i, e - n_points]]
+
+
+def add_moments(ranks: Array, slots: Array, table: Array, sums: Array) -> None:
+    """Add functions of the ranks of the points that play the truth, score by score.
+
+    Arguments:
+        ranks: Of shape `(n_sims, n_all, n_scores)`.
+        slots: Which point plays the truth, `(n_rows, n_sims)`.
+        table: The functions, `(n_ranks, n_functions)`.
+        sums: Of shape `(n_rows, n_functions, n_scores)`, added to.
+    """
+
+    def run(first: int, last: int, _: Any) -> None:
+        _moments_kernel(ranks, slots[first:last], table, sums[first:last])
+
+    share(run, len(slots), n_threads_for(2**30, len(slots)), np.zeros((1, 1)))
+
+
+@compiled
+def _moments_kernel(ranks: Array, slots: Array, table: Array, sums: Array) -> None:
+    for b in range(slots.shape[0]):
+        for i in range(slots.shape[1]):
+            for k in range(ranks.shape[2]):
+                r = ranks[i, slots[b, i], k]
+                for c in range(table.shape[1]):
+                    sums[b, c, k] += table[r, c]
+
+
+def add_values(values: Array, slots: Array, sums: Array) -> None:
+    """Add the values `(n_sims, n_all, n_values)` of the points that play the truth."""
+
+    def run(first: int, last: int, _: Any) -> None:
+        _values_kernel(values, slots[first:last], sums[first:last])
+
+    share(run, len(slots), n_threads_for(2**30, len(slots)), np.zeros((1, 1)))
+
+
+@compiled
+def _values_kernel(values: Array, slots: Array, sums: Array) -> None:
+    for b in range(slots.shape[0]):
+        for i in range(slots.shape[1]):
+            for k in range(values.shape[2]):
+                sums[b, k] += values[i, slots[b, i], k]
+
+
+def add_products(values: Array, slots: Array, others: Array, pairs: Array, crossed: Array) -> None:
+    """Add the products of the values of the points that play the truth.
+
+    Arguments:
+        values: Of shape `(n_sims, n_all, n_values)`.
+        slots: Which point plays the truth, `(n_rows, n_sims)`.
+        others: Numbers of each simulation, `(n_sims, n_others)`.
+        pairs: Products of values, `(n_rows, n_values, n_values)`, added to.
+        crossed: Products of values with numbers, `(n_rows, n_values, n_others)`, added to.
+    """
+    every = np.arange(len(values))
+
+    def run(first: int, last: int, _: Any) -> None:
+        for b in range(first, last):
+            played = values[every, slots[b]]
+            pairs[b] += played.T @ played
+            crossed[b] += played.T @ others
+
+    share(run, len(slots), n_threads_for(2**30, len(slots)), np.zeros((1, 1)))

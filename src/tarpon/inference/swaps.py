@@ -1,0 +1,316 @@
+r"""The exact swap test: many scores on the same simulations, one p-value.
+
+Under accuracy the truth is one more draw, so given the pooled points of every simulation, which
+of them is the truth is uniform and independent between simulations. A *labelling* picks one
+point of every simulation to play the truth; row 0 has the real ones, the other rows random
+ones. Any statistic of a labelling has the same distribution in all rows, whatever the number of
+simulations, draws and dimensions, the dependence between scores, the ties, the observations:
+
+.. math:: p = \frac{1 + \#\{b : S_b \ge S_0\}}{B + 1}
+
+All statistics here are sums over simulations of functions of pooled ranks, so that a row costs
+one look-up a simulation and score, and no more than a block of ranks is ever stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from .. import _check
+from .._types import Array, Floats, Ints
+from ..backends import _swaps
+from ..regions import Region
+from ..simulations import Block, Simulations
+
+MOMENTS = ("bias", "width", "skewness", "tails")
+_BLOCK_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class Part:
+    """Scores that are ranked together.
+
+    Arguments:
+        region: Gives the scores.
+        pooled: Whether its scores are several views of the same thing, to be averaged.
+    """
+
+    region: Region
+    pooled: bool = False
+
+
+class Plants(Protocol):
+    """Points with a planted error, to see what the test would have caught."""
+
+    n_plays: int
+    n_extra: int
+
+    def points(self, block: Block, played: Ints) -> Array:
+        """Return `(n_extra, n_block, n_dims)` points made of the pooled ones `played`."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over simulations, one row a labelling: the real one, swaps, and planted errors.
+
+    Arguments:
+        n_rows: The number of rows that are the real labelling or a swap.
+        n_plays: The number of rows after them in which a draw plays the truth.
+        moments: By part, the four moments of the normal scores of ranks, standardised,
+            `(rows, 4, n_scores)`.
+        slope: Products of each parameter's normal scores with the centre of its points.
+        pairs: Products of the normal scores of pairs, `(n_rows, n_chosen, n_chosen)`.
+        data: Products of normal scores with features, `(n_rows, n_chosen, n_features)`.
+        data_width: Products of the widths of all parameters with them, `(n_rows, n_features)`.
+        ties: In how many parameters a point equals another, `(rows,)`.
+        chosen: The parameters of which pairs and products with the data are made.
+    """
+
+    n_rows: int
+    n_plays: int
+    moments: dict[str, Floats]
+    slope: Floats
+    pairs: Floats
+    data: Floats
+    data_width: Floats
+    ties: Floats
+    chosen: Ints
+    share_tied: float = field(default=0.0)
+
+
+def components(n_points: int) -> Floats:
+    """Return bias, width, skewness and tails of a rank, `(n_points, 4)`.
+
+    Orthonormal polynomials of its normal score: mean 0 and variance 1 over uniform ranks, so
+    their sums over simulations are standard normal in the long run.
+    """
+    from scipy.special import ndtri
+
+    score = ndtri((np.arange(n_points) + 0.5) / n_points)
+    powers = np.vander(score, len(MOMENTS) + 1, increasing=True)
+    basis, _ = np.linalg.qr(powers)
+    basis *= np.sign((basis * powers).sum(axis=0)) * np.sqrt(n_points)
+    return np.ascontiguousarray(basis[:, 1:], dtype=np.float32)
+
+
+def swap(
+    sims: Simulations,
+    parts: Mapping[str, Part],
+    features: Floats,
+    *,
+    n_swaps: int,
+    most_chosen: int,
+    plants: Plants,
+    rng: Generator,
+) -> Sums:
+    """Go over the simulations once, and return every sum for every labelling.
+
+    Arguments:
+        sims: The simulations.
+        parts: What is ranked; `"marginals"` must be among them.
+        features: Numbers of each simulation's data, `(n_sims, n_features)`.
+        n_swaps: The number of random labellings.
+        most_chosen: Of how many parameters, at most, products are taken.
+        plants: The planted errors.
+        rng: Where labellings come from.
+    """
+    hide, label, choose = rng.spawn(3)
+    table = components(sims.n_draws + 1)
+    chosen = np.sort(choose.permutation(sims.n_dims)[:most_chosen])
+    slope_of = _standard_columns(_centres(sims))
+    n_rows, n_more = n_swaps + 1, plants.n_plays + plants.n_extra
+    adder = _Adder.empty(n_rows, n_rows + n_more, sims.n_dims, len(chosen), features.shape[1])
+    for block in sims.blocks(hide, _BLOCK_BYTES):
+        plays = label.integers(block.n_points, size=(plants.n_plays, len(block.truth)))
+        played = np.tile(plays, (plants.n_extra // max(plants.n_plays, 1), 1))
+        block = Block(sims, block.where, block.truth, plants.points(block, played))
+        swaps = label.integers(block.n_points, size=(n_swaps, len(block.truth)))
+        extra = block.n_points + np.arange(plants.n_extra)[:, None] + np.zeros_like(played)
+        slots = np.concatenate([block.truth[None], swaps, plays, extra])
+        for name, part in parts.items():
+            ranks, tied = _ranks(part.region, block, played)
+            adder.add_part(name, part.pooled, ranks, slots, table)
+            if name == "marginals":
+                scores = table[:, 0][ranks]
+                adder.add_slope(scores * slope_of[block.where, None], tied, slots)
+                width = table[:, 1][ranks].sum(axis=2)
+                adder.add_products(
+                    scores[:, :, chosen], width, slots[:n_rows], features[block.where]
+                )
+    return adder.finish(sims, n_rows, plants.n_plays, chosen, table)
+
+
+def _ranks(region: Region, block: Block, played: Ints) -> tuple[Array, Array]:
+    """Return pooled ranks `(n_block, n_all, n_scores)` of a region, and how often points tie."""
+    scores = region.scores(block)
+    n_all = len(block.points)
+    if len(scores) == block.n_points < n_all:
+        # Numbers that came with the draws are not known of planted points: nothing is planted.
+        scores = np.concatenate([scores, scores[played, np.arange(scores.shape[1])]])
+    scores = _check.scores(scores, (n_all, len(block.truth)))
+    scores = scores[..., None] if scores.ndim == 2 else scores
+    return _swaps.pooled_ranks(scores.swapaxes(0, 1), block.n_points, played.T)
+
+
+def _centres(sims: Simulations) -> Floats:
+    return (sims.samples.sum(axis=0, dtype=float) + sims.theta) / (sims.n_draws + 1)
+
+
+def _standard_columns(numbers: Floats) -> Floats:
+    sd = numbers.std(axis=0)
+    return ((numbers - numbers.mean(axis=0)) / np.where(sd > 0, sd, 1.0)).astype(np.float32)
+
+
+@dataclass(eq=False)
+class _Adder:
+    """The sums while they grow, a block of simulations at a time."""
+
+    moments: dict[str, Array]
+    slope: Array
+    pairs: Array
+    data: Array
+    data_width: Array
+    ties: Array
+
+    @classmethod
+    def empty(
+        cls, n_rows: int, n_all: int, n_dims: int, n_chosen: int, n_features: int
+    ) -> "_Adder":
+        def zeros(*shape: int) -> Array:
+            return np.zeros(shape, dtype=np.float32)
+
+        return cls(
+            {},
+            slope=zeros(n_all, n_dims),
+            pairs=zeros(n_rows, n_chosen, n_chosen),
+            data=zeros(n_rows, n_chosen, n_features),
+            data_width=zeros(n_rows, n_features),
+            ties=zeros(n_all, 1),
+        )
+
+    def add_part(self, name: str, pooled: bool, ranks: Array, slots: Array, table: Floats) -> None:
+        n_scores = 1 if pooled else ranks.shape[2]
+        if name not in self.moments:
+            shape = (len(slots), len(MOMENTS), n_scores)
+            self.moments[name] = np.zeros(shape, dtype=np.float32)
+        if pooled:
+            _swaps.add_values(table[ranks].mean(axis=2), slots, self.moments[name][..., 0])
+        else:
+            _swaps.add_moments(ranks, slots, table, self.moments[name])
+
+    def add_slope(self, values: Array, tied: Array, slots: Array) -> None:
+        _swaps.add_values(values, slots, self.slope)
+        _swaps.add_values(tied[..., None].astype(np.float32), slots, self.ties)
+
+    def add_products(self, scores: Array, width: Array, slots: Array, features: Floats) -> None:
+        _swaps.add_products(scores, slots, features, self.pairs, self.data)
+        self.data_width += width[np.arange(len(width)), slots] @ features
+
+    def finish(
+        self, sims: Simulations, n_rows: int, n_plays: int, chosen: Ints, table: Floats
+    ) -> Sums:
+        share_tied = float(self.ties[:n_rows].mean()) / (sims.n_sims * sims.n_dims)
+        root = np.float32(np.sqrt(sims.n_sims))
+        # The sum of a parameter's squared normal scores, over what it is expected to be. Its
+        # bias and its products are measured in that, or a wrong width would pass for them.
+        second = float((table[:, 0] ** 2 * table[:, 1]).mean())
+        energy = 1 + second * self.moments["marginals"][:, 1] / root**2
+        gauge = np.maximum(energy, 1e-3) ** np.float32(-0.5)
+        moments = {name: standardise(sums, n_rows) for name, sums in self.moments.items()}
+        moments["marginals"] = self.moments["marginals"] / root
+        moments["marginals"][:, 0] *= gauge
+        some = gauge[:n_rows, chosen]
+        return Sums(
+            n_rows,
+            n_plays,
+            moments,
+            slope=standardise(self.slope, n_rows),
+            pairs=standardise(self.pairs * some[:, :, None] * some[:, None], n_rows),
+            data=standardise(self.data * some[:, :, None], n_rows),
+            data_width=standardise(self.data_width, n_rows),
+            ties=standardise(self.ties, n_rows)[:, 0],
+            chosen=chosen,
+            share_tied=share_tied,
+        )
+
+
+def standardise(sums: Array, n_rows: int) -> Floats:
+    """Return sums less their mean over the first rows, in units of the sd over those rows."""
+    centre, sd = sums[:n_rows].mean(axis=0), sums[:n_rows].std(axis=0)
+    constant = sd <= 1e-6 * np.maximum(1.0, abs(centre))
+    return np.where(constant, 0.0, (sums - centre) / np.where(constant, 1.0, sd))
+
+
+def log_ratio(z: Floats) -> Floats:
+    r"""Return how much likelier a standardised sum is if something is wrong, as a logarithm.
+
+    .. math:: \log \frac{0.7\, N(z; 0, 1) + 0.3\, N(z; 0, 1 + 10)}{N(z; 0, 1)}
+    """
+    spike, slab = np.log(0.7), np.log(0.3) - 0.5 * np.log(11.0)
+    return np.logaddexp(spike, slab + (5.0 / 11.0) * np.square(z, dtype=float))
+
+
+def log_mean_exp(logs: Floats) -> Floats:
+    """Return the logarithm of the mean over all axes but the first: any one of them is wrong."""
+    logs = logs.reshape(len(logs), -1)
+    top = logs.max(axis=1)
+    return top + np.log(np.exp(logs - top[:, None]).mean(axis=1))
+
+
+def row_p_values(statistics: Floats, n_rows: int) -> Floats:
+    """Return a p-value for every row and statistic: its rank among the first rows.
+
+    Beyond the largest tenth an exponential tail takes over, fitted to the same rows: ranks
+    alone could not tell one clear failure from a clearer one. All of the first rows enter
+    alike, so what is made of these p-values is as exact as what is made of the statistics.
+    """
+    out = np.empty(statistics.shape)
+    cut = int(np.ceil(0.9 * n_rows)) - 1
+    for k, column in enumerate(statistics.T):
+        ordered = np.sort(column[:n_rows])
+        p = (n_rows - np.searchsorted(ordered, column - 1e-9, side="left")) / n_rows
+        scale = np.median(ordered[cut + 1 :] - ordered[cut]) / np.log(2) if cut + 1 < n_rows else 0
+        if scale > 0:
+            far = column > ordered[cut]
+            p[far] = (n_rows - 1 - cut) / n_rows * np.exp((ordered[cut] - column[far]) / scale)
+        out[:, k] = np.maximum(p, 1e-300)
+    return np.maximum(out, 1.0 / n_rows**2) if cut + 1 >= n_rows else out
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """One p-value of several families, and theirs.
+
+    Arguments:
+        p_value: Exact, of all families together.
+        totals: The statistic behind it, one a row.
+        single: The exact p-value of each family on its own, `(n_families,)`.
+        adjusted: The same, adjusted for their number (Westfall and Young, 1993).
+    """
+
+    p_value: float
+    totals: Floats
+    single: Floats
+    adjusted: Floats
+
+
+def combine(statistics: Floats, n_rows: int, weight: float = 0.2) -> Combined:
+    r"""Combine families `(rows, n_families)` by :math:`\sum_f \log(1 + w / p_f)`.
+
+    A tempered harmonic mean: like the smallest p-value it sees a flaw that one family alone
+    sees, and it gains where several do.
+    """
+    p = row_p_values(statistics, n_rows)
+    totals = np.log1p(weight / p).sum(axis=1)
+    first = slice(0, n_rows)
+    smallest = p[first].min(axis=1)
+    return Combined(
+        p_value=float((totals[first] >= totals[0] - 1e-9).mean()),
+        totals=totals,
+        single=(statistics[first] >= statistics[0] - 1e-9).mean(axis=0),
+        adjusted=np.array([(smallest <= q * (1 + 1e-9)).mean() for q in p[0]]),
+    )
