@@ -26,10 +26,10 @@ from tarpon.ranks import Ranks
 SHAPES = [(1000, 500, 2), (1000, 500, 256), (1000, 1000, 10), (200, 5000, 20)]
 
 
-@njit(nogil=True, fastmath=True)
+@njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _sum(flat: np.ndarray, first: int, last: int) -> float:
     total = flat.dtype.type(0)
-    for k in range(first, last):
+    for k in range(np.uint64(first), np.uint64(last)):  # unsigned, or it is not vectorised
         total += flat[k]
     return total
 

@@ -19,7 +19,18 @@ LAYERS = [
         "metrics",
         "references",
     ),
-    *("regions", "ranks", "curves", "inference", "verdict", "diagnostics", "problems"),
+    *(
+        "regions",
+        "ranks",
+        "curves",
+        "inference",
+        "verdict",
+        "effects",
+        "findings",
+        "diagnostics",
+        "checks",
+        "problems",
+    ),
     *("adapters", "plots", "cli", "__main__", "__init__"),
 ]
 
@@ -42,7 +53,7 @@ def imported(path: Path):
 def test_modules_import_only_from_above(path):
     above = LAYERS[: LAYERS.index(layer(path))]
     # A result draws itself through the plots below it, when asked to and not before.
-    late = {"plots"} if layer(path) == "diagnostics" else set()
+    late = {"plots"} if layer(path) in ("diagnostics", "checks") else set()
     for line, name in imported(path):
         assert name in above or name == layer(path) or name in late, f"line {line} looks down"
 

@@ -11,14 +11,17 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from . import adapters, metrics, plots, problems, references, regions
+    from .checks import Check, check
     from .diagnostics import Result, hpd, load, sbc, tarp
     from .simulations import Simulations
 
 __all__ = [
+    "Check",
     "Result",
     "Simulations",
     "__version__",
     "adapters",
+    "check",
     "hpd",
     "load",
     "metrics",
@@ -31,8 +34,10 @@ __all__ = [
 ]
 
 _HOME = {
+    "Check": "checks",
     "Result": "diagnostics",
     "Simulations": "simulations",
+    "check": "checks",
     "hpd": "diagnostics",
     "load": "diagnostics",
     "sbc": "diagnostics",

@@ -233,6 +233,30 @@ def needs_parameters(n_dims: int) -> None:
         raise ValueError("this test needs `samples` and `theta`, but only log-densities came.")
 
 
+def needs_draws(n_draws: int, fewest: int) -> None:
+    if n_draws < fewest:
+        raise ValueError(
+            f"`check` needs at least {fewest} draws a simulation, but got {n_draws}. Draw more, "
+            f"or use `sbc` and `tarp`, which work with one."
+        )
+
+
+def positive(name: str, value: int) -> int:
+    if value < 1:
+        raise ValueError(f"`{name}` must be at least 1, but got {value}.")
+    return int(value)
+
+
+def score_shapes(
+    draws: tuple[int, ...], truths: tuple[int, ...], n_draws: int, n_sims: int
+) -> None:
+    if draws[:2] != (n_draws, n_sims) or truths != draws[1:] or len(draws) > 3:
+        raise ValueError(
+            f"scores given as arrays must be ({n_draws}, {n_sims}) for the draws and ({n_sims},) "
+            f"for the truths, both with one more axis for several, but got {draws} and {truths}."
+        )
+
+
 def probability(name: str, value: float) -> float:
     """Return a number strictly between 0 and 1."""
     if not 0 < value < 1:

@@ -19,7 +19,7 @@ from .metrics import L2, Metric
 from .ranks import Ranks, rank
 from .references import Reference, Uniform
 from .regions import Balls, HalfLines, HighestDensity
-from .simulations import Simulations
+from .simulations import Simulations, simulations
 from .verdict import Reading
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def tarp(
         >>> tarpon.tarp(sims, rng=0).p_value < 1e-6
         True
     """
-    sims = _simulations(samples, theta, x=x, on_invalid=on_invalid)
+    sims = simulations(samples, theta, x=x, on_invalid=on_invalid)
     _check.needs_parameters(sims.n_dims)
     seed = _check.seed(rng)
     place, break_ties = np.random.default_rng(seed).spawn(2)
@@ -287,7 +287,7 @@ def sbc(
         >>> tarpon.sbc(sims, rng=0).ranks.values.shape
         (500, 2)
     """
-    sims = _simulations(samples, theta, on_invalid=on_invalid)
+    sims = simulations(samples, theta, on_invalid=on_invalid)
     _check.needs_parameters(sims.n_dims)
     seed = _check.seed(rng)
     ranks = rank(sims, HalfLines(), np.random.default_rng(seed))
@@ -325,26 +325,14 @@ def load(path: str | Path) -> Result:
         ) from error
 
 
-def _simulations(
-    samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any
-) -> Simulations:
-    if isinstance(samples, Simulations):
-        if theta is not None:
-            raise TypeError("`Simulations` hold the truths already: leave `theta` out.")
-        return samples
-    if theta is None:
-        raise TypeError("`theta` is missing: pass the true parameters, (n_sims, n_dims).")
-    return Simulations(samples, theta, **more)
-
-
 def _ball_reading(balls: Balls, sims: Simulations) -> Reading:
     """Tell from a sample of simulations whether the references lie far from the posteriors.
 
     Compares the squared distance of the reference from the middle of the points with the mean
     squared distance of the points themselves.
     """
-    some = slice(None, None, max(1, sims.n_sims // 200))
-    few = slice(None, None, max(1, sims.n_draws // 50))
+    some = slice(None, None, max(1, sims.n_sims // 100))
+    few = slice(None, None, max(1, sims.n_draws // 20))
     points = np.concatenate([sims.theta[None, some], sims.samples[few, some]]) / sims.width()
     middle = points.mean(axis=0)
     away = ((balls.centers[some] / sims.width() - middle) ** 2).sum(axis=-1)

@@ -9,14 +9,16 @@ from matplotlib.ticker import PercentFormatter
 
 from ._types import Floats
 from .inference import bands
+from .verdict import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from .checks import Check
     from .diagnostics import Result
 
-__all__ = ["coverage", "difference", "panels", "ranks"]
+__all__ = ["coverage", "difference", "effects", "panels", "ranks"]
 
 # Okabe and Ito (2008): told apart with any colour vision; the dashes tell them apart in print.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -110,6 +112,44 @@ def ranks(
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False)
     return ax
+
+
+def effects(check: "Check", *, ax: "Axes | None" = None) -> "Axes":
+    """Draw the bias of every parameter against the width of its draws, with 95 % intervals.
+
+    The cross marks no bias and the right width. Parameters whose intervals miss it are named,
+    the worst eight at most.
+
+    Arguments:
+        check: A check.
+        ax: Where to draw; a new figure by default.
+    """
+    ax = _axes(ax)
+    bias = [parameter.bias for parameter in check.parameters]
+    width = [parameter.width for parameter in check.parameters]
+    ax.axvline(0, color=_BAND, linewidth=0.8)
+    ax.axhline(1, color=_BAND, linewidth=0.8)
+    ax.errorbar(
+        [b.value for b in bias], [w.value for w in width],
+        xerr=[[b.value - b.low for b in bias], [b.high - b.value for b in bias]],
+        yerr=[[w.value - w.low for w in width], [w.high - w.value for w in width]],
+        fmt="o", markersize=4, linewidth=1, color=_COLORS[0], ecolor=_COLORS[5],
+    )  # fmt: skip
+    off = [max(_distance(b, 0.0), _distance(w, 1.0)) for b, w in zip(bias, width, strict=True)]
+    for k in np.argsort(off)[::-1][:_MOST_LABELS]:
+        if off[k] > 1:
+            ax.annotate(
+                check.parameters[k].name, (bias[k].value, width[k].value),
+                xytext=(5, 5), textcoords="offset points", fontsize="small",
+            )  # fmt: skip
+    ax.set(xlabel="Bias of the draws / posterior sd")
+    ax.set(ylabel="Scatter of the truths / width of the draws")
+    return ax
+
+
+def _distance(estimate: Estimate, target: float) -> float:
+    """Return how many half intervals an estimate lies from its target."""
+    return abs(estimate.value - target) / max((estimate.high - estimate.low) / 2, 1e-12)
 
 
 def panels(results: "dict[str, dict[str, Result]]") -> "Figure":

@@ -29,9 +29,11 @@ __all__ = [
     "Region",
     "Residuals",
     "Scores",
+    "Values",
 ]
 
 
+@runtime_checkable
 class Region(Protocol):
     r"""A family of nested regions :math:`\{\theta : s(\theta; x) \le t\}`."""
 
@@ -197,6 +199,22 @@ class Scores:
 
     def scores(self, block: Block) -> Array:
         return self.function(block.points, block.x)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Scores that are known already.
+
+    Arguments:
+        samples: The scores of the draws, `(n_draws, n_sims)`, or with one more axis for several.
+        theta: The scores of the truths, `(n_sims,)` or `(n_sims, n_scores)`.
+    """
+
+    samples: Array
+    theta: Array
+
+    def scores(self, block: Block) -> Array:
+        return block.pool(self.theta, self.samples)
 
 
 def count(region: Region, sims: Simulations) -> tuple[Ints, Ints]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -185,6 +185,19 @@ class Simulations:
         )
 
 
+def simulations(
+    samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any
+) -> Simulations:
+    """Return the simulations that a test was given, whole or as arrays."""
+    if isinstance(samples, Simulations):
+        if theta is not None:
+            raise TypeError("`Simulations` hold the truths already: leave `theta` out.")
+        return samples
+    if theta is None:
+        raise TypeError("`theta` is missing: pass the true parameters, (n_sims, n_dims).")
+    return Simulations(samples, theta, **more)
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """A few simulations, each truth pooled with its draws: what scores are made of.
@@ -213,8 +226,8 @@ class Block:
     def points(self) -> Array:
         """The truths and draws, and extra points if any, `(n_points, n_block, n_dims)`."""
         if self.extra is None:
-            return self._pool(self.sims.theta, self.sims.samples)
-        pooled = self._pool(self.sims.theta, self.sims.samples)
+            return self.pool(self.sims.theta, self.sims.samples)
+        pooled = self.pool(self.sims.theta, self.sims.samples)
         both = np.concatenate([pooled.swapaxes(0, 1), self.extra.swapaxes(0, 1)], axis=1)
         return both.swapaxes(0, 1)
 
@@ -248,15 +261,18 @@ class Block:
                 "highest-density regions need the estimator's log-densities: pass "
                 "`log_prob_samples=` (n_draws, n_sims) and `log_prob_theta=` (n_sims,)."
             )
-        return self._pool(truths, draws)
+        return self.pool(truths, draws)
 
     @property
     def x(self) -> Array | None:
         """The observations of the block, of shape `(n_block, ...)`."""
         return None if self.sims.x is None else self.sims.x[self.where]
 
-    def _pool(self, truths: Array, draws: Array) -> Array:
-        """Put the truths in their places; the draws that were there go to the end."""
+    def pool(self, truths: Array, draws: Array) -> Array:
+        """Return numbers of truths `(n_sims, ...)` and draws `(n_draws, n_sims, ...)`, pooled.
+
+        Truths go to their places, and the draws that were there to the end.
+        """
         truths, draws = truths[self.where], draws[:, self.where]
         n_draws, n_block = draws.shape[:2]
         # Simulations first in memory: whatever is done next is done to one simulation at a time.

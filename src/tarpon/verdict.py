@@ -137,7 +137,7 @@ def _side_words(ranks: Ranks, lean: float, spread: float) -> str:
     bias, width = bias_and_width(ranks)
     if _leans(lean, spread):
         where = "low" if bias.value > 0 else "high"
-        return f"biased: the draws are too {where} by {_unsigned(bias)} posterior sd"
+        return f"biased: the draws are too {where} by {unsigned(bias)} posterior sd"
     if spread >= _CLEAR:
         return f"overconfident: the truths scatter {width} times as widely as the draws"
     if spread <= -_CLEAR:
@@ -175,6 +175,7 @@ def _mixed_words(ranks: Ranks, lean: float, spread: float) -> str:
     return f"too narrow, too wide or shifted: the 68% regions hold {share.percent()} of the truths"
 
 
-def _unsigned(bias: Estimate) -> Estimate:
+def unsigned(bias: Estimate) -> Estimate:
+    """Return the size of a bias, if its interval leaves no doubt about the sign."""
     ends = sorted((abs(bias.low), abs(bias.high)))
     return Estimate(abs(bias.value), *ends) if bias.low * bias.high > 0 else bias

@@ -13,7 +13,7 @@ one look-up a simulation and score, and no more than a block of ranks is ever st
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -45,8 +45,11 @@ class Part:
 class Plants(Protocol):
     """Points with a planted error, to see what the test would have caught."""
 
-    n_plays: int
-    n_extra: int
+    @property
+    def n_plays(self) -> int: ...
+
+    @property
+    def n_extra(self) -> int: ...
 
     def points(self, block: Block, played: Ints) -> Array:
         """Return `(n_extra, n_block, n_dims)` points made of the pooled ones `played`."""
@@ -58,6 +61,7 @@ class Sums:
     """Sums over simulations, one row a labelling: the real one, swaps, and planted errors.
 
     Arguments:
+        n_sims: The number of simulations.
         n_rows: The number of rows that are the real labelling or a swap.
         n_plays: The number of rows after them in which a draw plays the truth.
         moments: By part, the four moments of the normal scores of ranks, standardised,
@@ -68,8 +72,10 @@ class Sums:
         data_width: Products of the widths of all parameters with them, `(n_rows, n_features)`.
         ties: In how many parameters a point equals another, `(rows,)`.
         chosen: The parameters of which pairs and products with the data are made.
+        share_tied: The share of points, parameter by parameter, that equal another.
     """
 
+    n_sims: int
     n_rows: int
     n_plays: int
     moments: dict[str, Floats]
@@ -79,7 +85,7 @@ class Sums:
     data_width: Floats
     ties: Floats
     chosen: Ints
-    share_tied: float = field(default=0.0)
+    share_tied: float
 
 
 def components(n_points: int) -> Floats:
@@ -225,6 +231,7 @@ class _Adder:
         moments["marginals"][:, 0] *= gauge
         some = gauge[:n_rows, chosen]
         return Sums(
+            sims.n_sims,
             n_rows,
             n_plays,
             moments,
@@ -287,30 +294,30 @@ class Combined:
 
     Arguments:
         p_value: Exact, of all families together.
-        totals: The statistic behind it, one a row.
         single: The exact p-value of each family on its own, `(n_families,)`.
         adjusted: The same, adjusted for their number (Westfall and Young, 1993).
     """
 
     p_value: float
-    totals: Floats
     single: Floats
     adjusted: Floats
 
 
-def combine(statistics: Floats, n_rows: int, weight: float = 0.2) -> Combined:
-    r"""Combine families `(rows, n_families)` by :math:`\sum_f \log(1 + w / p_f)`.
+def totals(p_values: Floats, weight: float = 0.2) -> Floats:
+    r"""Return :math:`\sum_f \log(1 + w / p_f)` of the families' p-values `(rows, n_families)`.
 
     A tempered harmonic mean: like the smallest p-value it sees a flaw that one family alone
     sees, and it gains where several do.
     """
-    p = row_p_values(statistics, n_rows)
-    totals = np.log1p(weight / p).sum(axis=1)
-    first = slice(0, n_rows)
-    smallest = p[first].min(axis=1)
+    return np.log1p(weight / p_values).sum(axis=1)
+
+
+def combine(statistics: Floats) -> Combined:
+    """Combine families `(n_rows, n_families)`, the real labelling in row 0."""
+    p = row_p_values(statistics, len(statistics))
+    total, smallest = totals(p), p.min(axis=1)
     return Combined(
-        p_value=float((totals[first] >= totals[0] - 1e-9).mean()),
-        totals=totals,
-        single=(statistics[first] >= statistics[0] - 1e-9).mean(axis=0),
+        p_value=float((total >= total[0] - 1e-9).mean()),
+        single=(statistics >= statistics[0] - 1e-9).mean(axis=0),
         adjusted=np.array([(smallest <= q * (1 + 1e-9)).mean() for q in p[0]]),
     )

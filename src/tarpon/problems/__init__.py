@@ -2,5 +2,6 @@
 
 from ._conjugate import conjugate
 from ._gaussian import gaussian
+from ._zoo import FLAWS, zoo
 
-__all__ = ["conjugate", "gaussian"]
+__all__ = ["FLAWS", "conjugate", "gaussian", "zoo"]

@@ -1,0 +1,254 @@
+"""`check`: every angle at once, and one exact answer."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _check
+from ._types import RNG, Array, ArrayLike
+from ._version import __version__
+from .effects import Effects, Parameter
+from .findings import Finding, findings
+from .inference import portfolio, power
+from .inference.power import Detectable
+from .inference.swaps import combine, swap
+from .regions import Region, Scores, Values
+from .simulations import Simulations, simulations
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FEWEST_DRAWS = 5
+# What a study must be able to see before its silence says anything.
+_TELLING_BIAS, _TELLING_WIDTH = 0.5, 0.3
+
+Score = Region | Callable[[Array, Array | None], Array] | tuple[ArrayLike, ArrayLike]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One angle of the test.
+
+    Arguments:
+        name: Its name.
+        sees: What it looks for.
+        p_value: Its own exact p-value.
+        adjusted: The same, adjusted for the number of families.
+    """
+
+    name: str
+    sees: str
+    p_value: float
+    adjusted: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Check:
+    """What all angles together say.
+
+    Arguments:
+        p_value: Exact for all families together, at any size of the study.
+        level: The level of the test.
+        findings: The flaws, worst first; empty unless the posteriors are inaccurate.
+        families: Every angle with its p-values, most telling first.
+        parameters: Bias, width and coverage, parameter by parameter.
+        detectable: The smallest errors that this study would have caught.
+        n_sims: The number of simulations.
+        n_draws: The number of draws of each.
+        n_dropped: How many invalid simulations were left out.
+        n_swaps: The number of swaps.
+        seed: The integer that gives this check again, as `rng=`.
+    """
+
+    p_value: float
+    level: float
+    findings: tuple[Finding, ...]
+    families: tuple[Family, ...]
+    parameters: tuple[Parameter, ...]
+    detectable: Detectable
+    n_sims: int
+    n_draws: int
+    n_dropped: int
+    n_swaps: int
+    seed: int
+
+    @property
+    def outcome(self) -> str:
+        """One of "inaccurate", "no evidence against" and "too few to say"."""
+        if self.p_value <= self.level:
+            return "inaccurate"
+        seen = self.detectable
+        telling = seen.bias <= _TELLING_BIAS and seen.width <= _TELLING_WIDTH
+        return "no evidence against" if telling else "too few to say"
+
+    def plot(self, *, ax: "Axes | None" = None) -> "Axes":
+        """Draw the bias and width of every parameter."""
+        from . import plots
+
+        return plots.effects(self, ax=ax)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that a program or a log would keep."""
+        return {
+            "outcome": self.outcome,
+            "p_value": self.p_value,
+            "level": self.level,
+            "findings": [asdict(finding) | {"text": str(finding)} for finding in self.findings],
+            "families": [asdict(family) for family in self.families],
+            "parameters": [asdict(parameter) for parameter in self.parameters],
+            "detectable": {
+                name: None if np.isinf(size) else size
+                for name, size in asdict(self.detectable).items()
+            },
+            "n_sims": self.n_sims,
+            "n_draws": self.n_draws,
+            "n_dropped": self.n_dropped,
+            "n_swaps": self.n_swaps,
+            "seed": self.seed,
+            "version": __version__,
+        }
+
+    def to_json(self) -> str:
+        """Return the same as JSON."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __repr__(self) -> str:
+        flaws = f": {self.findings[0]}" if self.findings else ""
+        return (
+            f"check of {self.n_sims} simulations × {self.n_draws} draws, "
+            f"p = {self.p_value:.2g}: {self.outcome}{flaws}"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(_summary(self))
+
+
+def check(
+    samples: ArrayLike | Simulations,
+    theta: ArrayLike | None = None,
+    *,
+    x: ArrayLike | None = None,
+    log_prob_samples: ArrayLike | None = None,
+    log_prob_theta: ArrayLike | None = None,
+    names: list[str] | None = None,
+    scores: Mapping[str, Score] | None = None,
+    summary: Callable[[Array], ArrayLike] | None = None,
+    level: float = 0.05,
+    n_swaps: int = 999,
+    rng: RNG = None,
+    on_invalid: str = "raise",
+) -> Check:
+    r"""Test posteriors from every angle, with one exact p-value.
+
+    Marginals, correlations, distances from the centre, from the draws and from random points,
+    dependence on the data, and the estimator's density are ranked together; swapping truths
+    with draws gives the distribution of all of them under accuracy, whatever their dependence.
+
+    Arguments:
+        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; or `Simulations`.
+        theta: The true parameters, `(n_sims, n_dims)`.
+        x: The observations, `(n_sims, ...)`. Without them, an estimator that ignores the data
+            cannot be told from one that uses them.
+        log_prob_samples: The estimator's log-density of its draws, `(n_draws, n_sims)`.
+        log_prob_theta: The same of the truths, `(n_sims,)`.
+        names: One name a parameter.
+        scores: More scores by name: a function of `theta` and `x`, a region, or arrays of values
+            for draws and truths.
+        summary: A function of the observations that returns what matters in them.
+        level: The level of the test.
+        n_swaps: The number of swaps; the p-value is at least 1 / (n_swaps + 1).
+        rng: A seed or a generator.
+        on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
+
+    Returns:
+        A `Check`.
+
+    Example:
+        >>> sims = tarpon.problems.zoo("narrow", n_dims=10, rng=0)
+        >>> tarpon.check(sims, rng=0).outcome
+        'inaccurate'
+    """
+    sims = simulations(
+        samples, theta, x=x, log_prob_samples=log_prob_samples, log_prob_theta=log_prob_theta,
+        names=names, on_invalid=on_invalid,
+    )  # fmt: skip
+    _check.needs_parameters(sims.n_dims)
+    _check.needs_draws(sims.n_draws, _FEWEST_DRAWS)
+    level = _check.probability("level", level)
+    seed = _check.seed(rng)
+    place, sketch, label, plant, break_ties = np.random.default_rng(seed).spawn(5)
+    regions = {name: _region(score, sims) for name, score in (scores or {}).items()}
+    sums = swap(
+        sims,
+        portfolio.parts(sims, regions, place),
+        portfolio.features(_data(sims, summary), sketch),
+        n_swaps=_check.positive("n_swaps", n_swaps),
+        most_chosen=portfolio.MOST_CHOSEN,
+        plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
+        rng=label,
+    )
+    families = portfolio.families(sums)
+    combined = combine(np.column_stack(list(families.values())))
+    effects = Effects.of(sims)
+    rejected = combined.p_value <= level
+    table = [
+        Family(name, portfolio.SEES.get(name, "your own score"), float(p), float(adjusted))
+        for name, p, adjusted in zip(families, combined.single, combined.adjusted, strict=True)
+    ]
+    return Check(
+        p_value=combined.p_value,
+        level=level,
+        findings=findings(sims, sums, families, effects, level) if rejected else (),
+        families=tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value))),
+        parameters=effects.parameters(sims, break_ties),
+        detectable=power.detectable(sums, level),
+        n_sims=sims.n_sims,
+        n_draws=sims.n_draws,
+        n_dropped=sims.n_dropped,
+        n_swaps=n_swaps,
+        seed=seed,
+    )
+
+
+def _region(score: Score, sims: Simulations) -> Region:
+    if isinstance(score, Region):
+        return score
+    if callable(score):
+        return Scores(score)
+    draws, truths = score
+    draws, truths = _check.array("scores", draws), _check.array("scores", truths)
+    _check.score_shapes(draws.shape, truths.shape, sims.n_draws, sims.n_sims)
+    return Values(draws, truths)
+
+
+def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Array:
+    """Return what errors may depend on: the data, or without them the centre of the points."""
+    if sims.x is None:
+        return (sims.samples.sum(axis=0, dtype=float) + sims.theta) / (sims.n_draws + 1)
+    data = sims.x if summary is None else _check.array("summary(x)", summary(sims.x))
+    return _check.finite("observations (or `summary(x)`)", data)
+
+
+def _summary(check: Check) -> list[str]:
+    """Return what a colleague would say."""
+    dropped = f" ({check.n_dropped} invalid ones dropped)" if check.n_dropped else ""
+    lines = [
+        f"{check.outcome.upper()}  p = {check.p_value:.3g} (exact, {check.n_swaps} swaps), "
+        f"{check.n_sims} simulations{dropped} × {check.n_draws} draws × "
+        f"{len(check.parameters)} parameters"
+    ]
+    lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings, 1)]
+    if check.findings:
+        lines.append("  Seen by: " + ", ".join(_seen_by(check)))
+    lines.append(f"  With 90% probability this study would have caught {check.detectable}.")
+    if check.outcome == "too few to say":
+        lines.append("  More simulations are needed before silence means anything: tarpon.plan.")
+    return lines
+
+
+def _seen_by(check: Check) -> list[str]:
+    seen = [family.name for family in check.families if family.adjusted <= check.level]
+    return seen[:6] or ["no family alone, all of them together"]

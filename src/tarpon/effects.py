@@ -1,0 +1,121 @@
+"""Effects: how large errors are, parameter by parameter, in units that a scientist uses."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from ._types import Array, Floats
+from .ranks import rank
+from .regions import HalfLines
+from .simulations import Simulations
+from .verdict import Estimate, held
+
+
+@dataclass(frozen=True)
+class Parameter:
+    r"""What the study says about one parameter, with 95 % intervals.
+
+    From :math:`z_i = (\theta^*_i - \bar\theta_i) / \sigma_i` with the mean and sd of the draws.
+
+    Arguments:
+        name: Its name.
+        bias: The mean of -z: how far the draws lie above the truths, in posterior sd.
+        width: The sd of z, corrected for the number of draws: by which factor the truths
+            scatter more widely than the draws. Above 1 is overconfident.
+        contraction: One minus the posterior's variance over that of the truths.
+        recovery: The correlation of the draws' mean with the truth.
+        coverage_68: The share of truths in the central 68 % of the draws.
+        coverage_95: The share of truths in the central 95 %.
+    """
+
+    name: str
+    bias: Estimate
+    width: Estimate
+    contraction: float
+    recovery: float
+    coverage_68: Estimate
+    coverage_95: Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """Means, widths and ends of the draws of all simulations, `(n_sims, n_dims)` each."""
+
+    truth: Floats
+    mean: Floats
+    sd: Floats
+    outside: Array
+    lag: float
+    n_draws: int
+
+    @classmethod
+    def of(cls, sims: Simulations) -> "Effects":
+        """Go over the draws once, a few simulations at a time."""
+        means, sds, outside, lags = [], [], [], []
+        for block in sims.blocks():
+            draws, truth = block.points[1:].astype(float), block.points[0]
+            about = draws - draws.mean(axis=0)
+            variance = np.square(about).mean(axis=0)
+            means.append(draws.mean(axis=0))
+            sds.append(np.sqrt(variance * sims.n_draws / (sims.n_draws - 1)))
+            outside.append((truth < draws.min(axis=0)) | (truth > draws.max(axis=0)))
+            lags.append((about[1:] * about[:-1]).sum(axis=0) / (sims.n_draws - 1))
+        sd = np.concatenate(sds)
+        together = float(np.concatenate(lags).sum() / max(np.square(sd).sum(), 1e-300))
+        truth = sims.theta.astype(float)
+        return cls(
+            truth, np.concatenate(means), sd, np.concatenate(outside), together, sims.n_draws
+        )
+
+    @property
+    def z(self) -> Floats:
+        """The truths about the mean of their draws, in sd of the draws; 0 where that is 0."""
+        return (self.truth - self.mean) / np.where(self.sd > 0, self.sd, np.inf)
+
+    def bias(self, k: int) -> Estimate:
+        z = -self.z[:, k]
+        half = 1.96 * z.std(ddof=1) / np.sqrt(len(z))
+        return Estimate(float(z.mean()), float(z.mean() - half), float(z.mean() + half))
+
+    def width(self, k: int | None = None) -> Estimate:
+        """Return the factor of one parameter, or of all together."""
+        z = self.z if k is None else self.z[:, [k]]
+        square = np.square(z - z.mean(axis=0)).mean(axis=1)
+        n = len(square)
+        # For normal draws z follows Student's t, whose variance is this.
+        expected = (1 + 1 / self.n_draws) * (self.n_draws - 1) / max(self.n_draws - 3, 0.5)
+        factor = np.sqrt(square.mean() * n / (n - 1) / expected)
+        relative = square.std(ddof=1) / np.sqrt(n) / max(2 * square.mean(), 1e-300)
+        ratio = np.exp(1.96 * relative)
+        return Estimate(float(factor), float(factor / ratio), float(factor * ratio))
+
+    def informed(self) -> Array:
+        """Return for which parameters the means of the draws differ by more than noise."""
+        noise = np.square(self.sd).mean(axis=0) / self.n_draws
+        return self.mean.var(axis=0) > 3 * noise
+
+    def parameters(self, sims: Simulations, rng: Generator) -> tuple[Parameter, ...]:
+        """Return the table of all parameters."""
+        ranks = rank(sims, HalfLines(), rng)
+        prior = np.maximum(self.truth.var(axis=0), 1e-300)
+        contraction = 1 - np.square(self.sd).mean(axis=0) / prior
+        recovery = _correlations(self.mean, self.truth)
+        return tuple(
+            Parameter(
+                name,
+                self.bias(k),
+                self.width(k),
+                float(contraction[k]),
+                float(recovery[k]),
+                held(ranks.values[:, k], sims.n_draws, 0.68, central=True),
+                held(ranks.values[:, k], sims.n_draws, 0.95, central=True),
+            )
+            for k, name in enumerate(sims.names or ())
+        )
+
+
+def _correlations(a: Floats, b: Floats) -> Floats:
+    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    norm = np.sqrt((a * a).sum(axis=0) * (b * b).sum(axis=0))
+    return (a * b).sum(axis=0) / np.where(norm > 0, norm, np.inf)

@@ -1,0 +1,228 @@
+"""Findings: the flaws that the swap test names, where they are, and how large."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._types import Floats
+from .effects import Effects
+from .inference.swaps import Sums, log_mean_exp, log_ratio, row_p_values, standardise
+from .simulations import Simulations
+from .verdict import unsigned
+
+_CHAIN = 0.1  # the autocorrelation of neighbouring draws from which they look like a chain
+_SHAPE = ("radial", "posterior balls", "random balls", "residuals", "density")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A flaw in words.
+
+    Arguments:
+        flaw: What is wrong.
+        where: The parameters that it is worst in; none if it is in all.
+        size: How large it is, in words.
+        p_value: Exact, and adjusted for the number of flaws that are looked for.
+    """
+
+    flaw: str
+    where: tuple[str, ...]
+    size: str
+    p_value: float
+
+    def __str__(self) -> str:
+        place = f" in {' and '.join(self.where)}" if self.where else ""
+        size = f": {self.size}" if self.size else ""
+        return f"{self.flaw}{place}{size}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    sims: Simulations
+    sums: Sums
+    effects: Effects
+    kept: frozenset[str]
+
+    def names(self, *where: int) -> tuple[str, ...]:
+        named = tuple(self.sims.names or ())
+        return tuple(named[k] for k in where)
+
+    def strongest(self, values: Floats) -> int:
+        return int(np.argmax(abs(values)))
+
+
+def findings(
+    sims: Simulations, sums: Sums, families: dict[str, Floats], effects: Effects, level: float
+) -> tuple[Finding, ...]:
+    """Return what is wrong with posteriors that the test has rejected, worst first."""
+    statistics = _statistics(sums, families)
+    p = row_p_values(np.column_stack(list(statistics.values())), sums.n_rows)
+    smallest = p.min(axis=1)
+    adjusted = {
+        name: float((smallest <= q * (1 + 1e-9)).mean())
+        for name, q in zip(statistics, p[0], strict=True)
+    }
+    order = [list(statistics)[k] for k in np.argsort(p[0], kind="stable")]
+    single = dict(zip(statistics, p[0], strict=True))
+    kept = [name for name in order if adjusted[name] <= level]
+    # Rejected as a whole and no flaw on its own: the two likeliest.
+    kept = kept or [name for name in order[:2] if single[name] <= level]
+    evidence = _Evidence(sims, sums, effects, frozenset(kept))
+    found = [_DESCRIBE.get(name, _score)(evidence, name, adjusted[name]) for name in kept]
+    named = [finding for finding in found if finding is not None]
+    if not named:
+        shape = min(_share_above(families[name]) for name in _SHAPE if name in families)
+        named = [Finding("wrong shape", (), "no single number describes it", shape)]
+    return (*_chain(effects), *_outside(evidence, level), *named)
+
+
+def _share_above(statistic: Floats) -> float:
+    return float((statistic >= statistic[0]).mean())
+
+
+def _statistics(sums: Sums, families: dict[str, Floats]) -> dict[str, Floats]:
+    """Return one statistic a flaw, `(n_rows,)` each."""
+    n_rows = sums.n_rows
+    marginals = sums.moments["marginals"][:n_rows]
+    ratios = log_ratio(marginals)
+    whole = standardise(marginals.sum(axis=2), n_rows)
+    # For scaled normal draws the fourth moment follows the second: what is left is tails.
+    typical = marginals[:, 1].mean(axis=1) / np.sqrt(sums.n_sims)
+    tails = marginals[:, 3] - np.sqrt(1.5 * sums.n_sims) * typical[:, None] ** 2
+    statistics = {
+        "biased": families["bias"],
+        "width": np.logaddexp(log_ratio(whole[:, 1]), log_mean_exp(ratios[:, 1])),
+        "skewed": log_mean_exp(ratios[:, 2]),
+        "wrong tails": np.logaddexp(
+            log_ratio(standardise(tails.sum(axis=1), n_rows)), log_mean_exp(log_ratio(tails))
+        ),
+        "bias by data": np.logaddexp(families["slope"], families.get("data", families["slope"])),
+    }
+    if "data width" in families:
+        statistics["width by data"] = families["data width"]
+    if "pairs" in families:
+        statistics["wrong correlation"] = families["pairs"]
+    if "ties" in families:
+        statistics["rounded"] = families["ties"]
+    return statistics | {k: v for k, v in families.items() if k.startswith("score: ")}
+
+
+Describe = Callable[[_Evidence, str, float], "Finding | None"]
+
+
+def _biased(evidence: _Evidence, _: str, p_value: float) -> Finding:
+    k = evidence.strongest(evidence.sums.moments["marginals"][0, 0])
+    bias = evidence.effects.bias(k)
+    side = "above" if bias.value > 0 else "below"
+    size = f"the draws lie {unsigned(bias)} posterior sd {side} the truths"
+    return Finding("biased", evidence.names(k), size, p_value)
+
+
+def _width(evidence: _Evidence, _: str, p_value: float) -> Finding | None:
+    single = evidence.sums.moments["marginals"][: evidence.sums.n_rows, 1]
+    whole = float(standardise(single.sum(axis=1), evidence.sums.n_rows)[0])
+    k = evidence.strongest(single[0])
+    everywhere = abs(whole) >= 0.5 * abs(single[0, k])
+    sign = np.sign(whole if everywhere else single[0, k])
+    factor = evidence.effects.width(None if everywhere else k)
+    right = (factor.low <= 1 <= factor.high) or (factor.value > 1) != (sign > 0)
+    if "wrong tails" in evidence.kept and right:
+        return None  # the sd is right: the tails are wrong, not the width
+    flaw = "overconfident" if sign > 0 else "underconfident"
+    size = f"the truths scatter {factor} times as widely as the draws"
+    where = () if everywhere else evidence.names(k)
+    return Finding(flaw, where, size, p_value)
+
+
+def _skewed(evidence: _Evidence, _: str, p_value: float) -> Finding:
+    third = evidence.sums.moments["marginals"][0, 2]
+    k = evidence.strongest(third)
+    missing, extra = ("above", "below") if third[k] > 0 else ("below", "above")
+    size = f"the draws miss a tail or mode {missing}, or have one too many {extra}"
+    return Finding("skewed", evidence.names(k), size, p_value)
+
+
+def _tails(evidence: _Evidence, _: str, p_value: float) -> Finding:
+    fourth = evidence.sums.moments["marginals"][0, 3]
+    heavy = fourth.sum() < 0
+    size = f"the tails of the draws are too {'heavy' if heavy else 'light'}"
+    return Finding("wrong tails", (), size, p_value)
+
+
+def _bias_by_data(evidence: _Evidence, _: str, p_value: float) -> Finding:
+    informed = evidence.effects.informed()
+    slope = abs(evidence.sums.slope[0])
+    data = evidence.sums.data[0]
+    k = int(np.argmax(slope))
+    if data.size and abs(data).max() > slope.max():
+        k = int(evidence.sums.chosen[np.unravel_index(np.argmax(abs(data)), data.shape)[0]])
+    if not informed.any() or not informed[k]:
+        size = "the draws are the same whatever was observed, or the axes are swapped"
+        where = evidence.names(k) if informed.any() else ()
+        return Finding("ignores the data", where, size, p_value)
+    size = "the shift between draws and truths changes with the observation"
+    return Finding("bias depends on x", evidence.names(k), size, p_value)
+
+
+def _width_by_data(evidence: _Evidence, _: str, p_value: float) -> Finding:
+    size = "too narrow for some observations and too wide for others"
+    return Finding("width depends on x", (), size, p_value)
+
+
+def _correlation(evidence: _Evidence, _: str, p_value: float) -> Finding:
+    products = np.triu(abs(evidence.sums.pairs[0]), 1)
+    a, b = np.unravel_index(np.argmax(products), products.shape)
+    sign = "more" if evidence.sums.pairs[0, a, b] > 0 else "less"
+    a, b = evidence.sums.chosen[a], evidence.sums.chosen[b]
+    z = evidence.effects.z
+    residual = float(np.corrcoef(z[:, a], z[:, b])[0, 1])
+    size = (
+        f"the errors of the two correlate by {residual:+.2f}, {sign} positively than the draws do"
+    )
+    return Finding("wrong correlation", evidence.names(int(a), int(b)), size, p_value)
+
+
+def _rounded(evidence: _Evidence, _: str, p_value: float) -> Finding:
+    size = "truths and draws do not share the same discrete values"
+    return Finding("rounded", (), size, p_value)
+
+
+def _score(evidence: _Evidence, name: str, p_value: float) -> Finding:
+    return Finding(f"wrong in {name}", (), "", p_value)
+
+
+_DESCRIBE: dict[str, Describe] = {
+    "biased": _biased,
+    "width": _width,
+    "skewed": _skewed,
+    "wrong tails": _tails,
+    "bias by data": _bias_by_data,
+    "width by data": _width_by_data,
+    "wrong correlation": _correlation,
+    "rounded": _rounded,
+}
+
+
+def _chain(effects: Effects) -> tuple[Finding, ...]:
+    if effects.lag < _CHAIN:
+        return ()
+    size = (
+        f"neighbouring draws correlate by {effects.lag:.2f}, so they are not independent and "
+        f"look overconfident; thin the chains first"
+    )
+    return (Finding("autocorrelated", (), size, 0.0),)
+
+
+def _outside(evidence: _Evidence, level: float) -> tuple[Finding, ...]:
+    """Return whether truths lie beyond all of their draws more often than draws would."""
+    from scipy.special import bdtrc
+
+    outside = evidence.effects.outside.sum(axis=0)
+    n_sims, expected = evidence.sims.n_sims, 2 / (evidence.sims.n_draws + 1)
+    p = bdtrc(np.maximum(outside - 1, 0), n_sims, expected) * evidence.sims.n_dims
+    k = int(np.argmin(np.where(outside > 0, p, 1.0)))
+    if outside[k] <= 4 * n_sims * expected or p[k] > level / 10:
+        return ()
+    size = f"{outside[k]} of {n_sims} truths lie beyond all draws, not {n_sims * expected:.1f}"
+    return (Finding("outside the draws", evidence.names(k), size, float(min(1.0, p[k]))),)

@@ -1,0 +1,152 @@
+"""The portfolio of `check`: what is ranked, and the families of statistics made of it."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.random import Generator
+
+from .._types import Array, Floats
+from ..references import Uniform
+from ..regions import (
+    FromCentre,
+    FromDraws,
+    FromPoints,
+    HalfLines,
+    HighestDensity,
+    Region,
+    Residuals,
+)
+from ..simulations import Simulations
+from .swaps import Part, Sums, log_mean_exp, log_ratio, standardise
+
+N_BALLS = 16
+MOST_CHOSEN = 256  # parameters of which pairs, and products with the data, are made
+MOST_FEATURES = 64
+_SCORE = "score: "
+_TIED = 0.01  # the share of tied points from which ties are worth a family
+
+SEES = {
+    "bias": "one parameter is shifted",
+    "location and scale": "one parameter is shifted or has a wrong width",
+    "marginals": "one parameter has a wrong distribution",
+    "width": "all parameters are too narrow or too wide",
+    "tails": "all parameters have wrong tails",
+    "centre": "points lie too far from the centre or too near",
+    "scale": "three views of the width together",
+    "radial": "the distribution of the distance from the centre is wrong",
+    "posterior balls": "the shape of the posterior is wrong anywhere",
+    "random balls": "TARP with many random references",
+    "slope": "the bias of a parameter follows its posterior mean",
+    "residuals": "one parameter is wrong, given those before it",
+    "directions": "a shift in any direction",
+    "pairs": "the correlation of two parameters is wrong",
+    "data": "the bias of a parameter follows the data",
+    "data width": "the width follows the data",
+    "density": "the estimator's own density is wrong",
+    "ties": "truths and draws are rounded differently",
+}
+
+
+def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> dict[str, Part]:
+    """Return what is ranked: the regions of the portfolio, and the user's own scores."""
+    chosen = {
+        "marginals": Part(HalfLines()),
+        "centre": Part(FromCentre()),
+        "draws": Part(FromDraws(N_BALLS), pooled=True),
+        "points": Part(FromPoints(_random_points(sims, rng), sims.width()), pooled=True),
+    }
+    if sims.n_dims > 1:
+        chosen["residuals"] = Part(Residuals())
+    if sims.log_prob_samples is not None:
+        chosen["density"] = Part(HighestDensity())
+    return chosen | {_SCORE + name: Part(region) for name, region in scores.items()}
+
+
+def _random_points(sims: Simulations, rng: Generator) -> Floats:
+    points = [Uniform().draw(sims, rng) for _ in range(N_BALLS)]
+    return np.stack(points, axis=1).astype(np.float32)
+
+
+def features(data: Array, rng: Generator) -> Floats:
+    """Return standardised numbers of each simulation's data, `(n_sims, n_features)`.
+
+    The data themselves where they are few, and otherwise their leading principal components.
+    """
+    columns = _standard(np.asarray(data, dtype=float).reshape(len(data), -1))
+    if columns.shape[1] > MOST_FEATURES:
+        # A randomised range finder with one power iteration (Halko et al., 2011).
+        n_kept = min(MOST_FEATURES, len(columns) - 1)
+        sketch = columns @ (columns.T @ rng.standard_normal((len(columns), n_kept + 16)))
+        basis, _ = np.linalg.qr(columns @ (columns.T @ sketch))
+        turn, _, _ = np.linalg.svd(basis.T @ columns, full_matrices=False)
+        columns = _standard((basis @ turn)[:, :n_kept])
+    return columns.astype(np.float32)
+
+
+def _standard(columns: Floats) -> Floats:
+    """Return the columns that vary, each with mean 0 and sd 1."""
+    columns = columns - columns.mean(axis=0)
+    sd = columns.std(axis=0)
+    varies = sd > 1e-12 * np.maximum(abs(columns).max(axis=0, initial=0.0), 1e-300)
+    return columns[:, varies] / sd[varies]
+
+
+def moment_families(
+    moments: Mapping[str, Floats], slope: Floats, ties: Floats, share_tied: float, n_rows: int
+) -> dict[str, Floats]:
+    """Return the statistics made of moments alone, `(rows,)` each: logarithms of ratios."""
+    one = log_ratio(moments["marginals"])
+    whole = standardise(moments["marginals"].sum(axis=2), n_rows)
+    centre, draws, points = (moments[name][..., 0] for name in ("centre", "draws", "points"))
+    scale = standardise(whole[:, 1] + centre[:, 0] + points[:, 1], n_rows)
+    families = {
+        "bias": log_mean_exp(one[:, 0]),
+        "location and scale": log_mean_exp(one[:, :2].sum(axis=1)),
+        "marginals": log_mean_exp(one.sum(axis=1)),
+        "width": log_ratio(whole[:, 1]),
+        "tails": log_ratio(whole[:, 3]),
+        "centre": log_ratio(centre[:, 0]),
+        "scale": log_ratio(scale),
+        "radial": log_ratio(centre[:, :3]).sum(axis=1),
+        "posterior balls": log_ratio(draws[:, :3]).sum(axis=1),
+        "random balls": log_ratio(points[:, :2]).sum(axis=1),
+        "slope": log_mean_exp(np.column_stack([log_ratio(slope), _whole_slope(slope, n_rows)])),
+    }
+    if "residuals" in moments:
+        residuals = moments["residuals"]
+        families["residuals"] = log_mean_exp(log_ratio(residuals[:, :3]).sum(axis=1))
+        families["directions"] = 0.5 * np.square(residuals[:, 0]).sum(axis=1)
+    if "density" in moments:
+        families["density"] = log_ratio(moments["density"][:, :3, 0]).sum(axis=1)
+    if share_tied > _TIED:
+        families["ties"] = log_ratio(ties)
+    for name in moments:
+        if name.startswith(_SCORE):
+            families[name] = log_mean_exp(log_ratio(moments[name]).sum(axis=1))
+    return families
+
+
+def _whole_slope(slope: Floats, n_rows: int) -> Floats:
+    return log_ratio(standardise(slope.sum(axis=1), n_rows))
+
+
+def product_families(sums: Sums) -> dict[str, Floats]:
+    """Return the statistics made of products, `(n_rows,)` each."""
+    families = {}
+    if len(sums.chosen) > 1:
+        upper = np.triu_indices(len(sums.chosen), 1)
+        families["pairs"] = log_mean_exp(log_ratio(sums.pairs[:, *upper]))
+    if sums.data.shape[2]:
+        families["data"] = log_mean_exp(log_ratio(sums.data))
+        families["data width"] = log_mean_exp(log_ratio(sums.data_width))
+    return families
+
+
+def families(sums: Sums) -> dict[str, Floats]:
+    """Return the statistic of every family for the real labelling and the swaps."""
+    first = slice(0, sums.n_rows)
+    moments = {name: values[first] for name, values in sums.moments.items()}
+    own = moment_families(
+        moments, sums.slope[first], sums.ties[first], sums.share_tied, sums.n_rows
+    )
+    return own | product_families(sums)

@@ -1,0 +1,130 @@
+"""Power: the smallest errors that a study would have caught, found by planting them.
+
+In the user's own simulations a draw plays the truth, and the other draws are shifted, or
+narrowed about their centre. That moves the sums of the swap test; how far is measured, and the
+swaps themselves supply the noise.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._types import Array, Floats, Ints
+from ..simulations import Block
+from .portfolio import moment_families, product_families
+from .swaps import Sums, row_p_values, totals
+
+BIASES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+NARROWINGS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)  # logarithms of a factor
+CAUGHT = 0.9
+_N_PLAYS = 4
+_N_NOISE = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Errors of several sizes: a bias in one parameter, or a wrong width of all.
+
+    Arguments:
+        shifted: The parameter that is shifted in each of the plays.
+    """
+
+    shifted: Ints
+    n_plays: int = _N_PLAYS
+    n_extra: int = _N_PLAYS * (len(BIASES) + len(NARROWINGS))
+
+    def points(self, block: Block, played: Ints) -> Array:
+        """Return the played draws as they look when all others are shifted or narrowed."""
+        truths = block.pooled[played, np.arange(played.shape[1])].astype(float)
+        biased, narrow = np.split(truths, [self.n_plays * len(BIASES)])
+        sizes = np.repeat(BIASES, self.n_plays)
+        at = np.tile(self.shifted, len(BIASES))
+        every = np.arange(len(biased))
+        biased[every, :, at] -= sizes[:, None] * block.spread[:, at].T
+        factors = np.exp(np.repeat(NARROWINGS, self.n_plays))[:, None, None]
+        narrow[...] = block.centre + factors * (narrow - block.centre)
+        kind = block.pooled.dtype if block.pooled.dtype.kind == "f" else np.float64
+        return truths.astype(kind)
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """The smallest errors that the study would have caught with 90 % probability.
+
+    Arguments:
+        bias: Of one parameter, in posterior sd; infinite if none of the sizes tried is caught.
+        width: Of all parameters, as a fraction by which they are too narrow.
+    """
+
+    bias: float
+    width: float
+
+    def __str__(self) -> str:
+        bias = "no bias of any size" if np.isinf(self.bias) else f"a bias of {self.bias:.2f} sd"
+        width = "no wrong width" if np.isinf(self.width) else f"widths off by {self.width:.0%}"
+        return f"{bias} in one parameter; {width}"
+
+
+def detectable(sums: Sums, level: float) -> Detectable:
+    """Return the smallest planted errors that the test catches."""
+    bias = _smallest(np.array(BIASES), _powers(sums, 0, level))
+    log_factor = _smallest(np.array(NARROWINGS), _powers(sums, 1, level))
+    return Detectable(bias, np.inf if np.isinf(log_factor) else -np.expm1(-log_factor))
+
+
+def power(sums: Sums, level: float, *, bias: float, width: float, growth: float) -> float:
+    """Return how likely the smaller of two errors is caught with `growth` times the simulations.
+
+    Arguments:
+        sums: The sums of a study.
+        level: The level of the test.
+        bias: The bias of one parameter, in posterior sd.
+        width: The fraction by which all parameters are too narrow.
+        growth: How many times more simulations there are.
+    """
+    found = []
+    for kind, (sizes, size) in enumerate(((BIASES, bias), (NARROWINGS, -np.log1p(-width)))):
+        if size > 0:
+            # Sums grow with the root of the number of simulations, and so do effects.
+            curve = _powers(sums, kind, level, growth=growth)
+            found.append(float(np.interp(np.log(size), np.log(sizes), curve)))
+    return min(found)
+
+
+def _powers(sums: Sums, kind: int, level: float, growth: float = 1.0) -> Floats:
+    """Return how often each planted size is caught."""
+    n_rows, n_sizes = sums.n_rows, len((BIASES, NARROWINGS)[kind])
+    noise = slice(1, 1 + min(_N_NOISE, n_rows - 1))
+
+    def planted(values: Floats) -> Floats:
+        """Return the first rows, and then swaps moved by every planted error."""
+        plays, errors = np.split(values[n_rows:], [sums.n_plays])
+        errors = np.split(errors, [sums.n_plays * len(BIASES)])[kind]
+        effect = errors.reshape(n_sizes, 1, sums.n_plays, *values.shape[1:]) - plays
+        moved = values[noise][:, None] + np.sqrt(growth) * effect
+        return np.concatenate([values[:n_rows], moved.reshape(-1, *values.shape[1:])])
+
+    own = moment_families(
+        {name: planted(values) for name, values in sums.moments.items()},
+        planted(sums.slope),
+        planted(sums.ties),
+        sums.share_tied,
+        n_rows,
+    )
+    # Products hardly move, and moving them would cost more than all the rest.
+    repeat = np.repeat(np.arange(n_rows)[noise], sums.n_plays)
+    others = product_families(sums)
+    rows = np.concatenate([np.arange(n_rows), np.tile(repeat, n_sizes)])
+    columns = [*own.values(), *(values[rows] for values in others.values())]
+    total = totals(row_p_values(np.column_stack(columns), n_rows))
+    critical = np.quantile(total[:n_rows], 1 - level, method="higher")
+    return (total[n_rows:].reshape(n_sizes, -1) >= critical).mean(axis=1)
+
+
+def _smallest(sizes: Floats, powers: Floats) -> float:
+    """Return the size at which power reaches 90 %, by interpolation."""
+    powers = np.maximum.accumulate(powers)
+    if powers[-1] < CAUGHT:
+        return float(np.inf)
+    rising = np.append(True, np.diff(powers) > 0)
+    return float(np.exp(np.interp(CAUGHT, powers[rising], np.log(sizes)[rising])))
