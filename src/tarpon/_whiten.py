@@ -19,8 +19,13 @@ def whiten(points: Array, n_points: int, centre: Floats, spread: Floats) -> Floa
     z = ((points - centre) / spread).astype(np.float32).swapaxes(0, 1)
     if not 1 < z.shape[2] <= _MOST_WHITENED:
         return z.swapaxes(0, 1)
-    root = np.linalg.cholesky(_shrunk_correlation(z[:, :n_points]).astype(float))
-    return (z @ np.linalg.inv(root).astype(np.float32).swapaxes(1, 2)).swapaxes(0, 1)
+    from scipy.linalg.blas import strsm
+
+    roots = np.linalg.cholesky(_shrunk_correlation(z[:, :n_points]))
+    for i, root in enumerate(roots):
+        # Transposed views are what Fortran wants, so this solves in place, without a copy.
+        z[i] = strsm(1.0, root.T, z[i].T, trans_a=1, overwrite_b=1).T
+    return z.swapaxes(0, 1)
 
 
 def _shrunk_correlation(z: Floats) -> Floats:

@@ -14,7 +14,7 @@ from .effects import Effects, Parameter
 from .findings import Finding, findings
 from .inference import portfolio, power
 from .inference.power import Detectable
-from .inference.swaps import combine, swap
+from .inference.swaps import combine
 from .regions import Region, Scores, Values
 from .simulations import Simulations, simulations
 
@@ -179,16 +179,14 @@ def check(
     _check.needs_draws(sims.n_draws, _FEWEST_DRAWS)
     level = _check.probability("level", level)
     seed = _check.seed(rng)
-    place, sketch, label, plant, break_ties = np.random.default_rng(seed).spawn(5)
-    regions = {name: _region(score, sims) for name, score in (scores or {}).items()}
-    sums = swap(
+    swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
+    sums = portfolio.swapped(
         sims,
-        portfolio.parts(sims, regions, place),
-        portfolio.features(_data(sims, summary), sketch),
+        {name: _region(score, sims) for name, score in (scores or {}).items()},
+        _data(sims, summary),
         n_swaps=_check.positive("n_swaps", n_swaps),
-        most_chosen=portfolio.MOST_CHOSEN,
+        rng=swapping,
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
-        rng=label,
     )
     families = portfolio.families(sums)
     combined = combine(np.column_stack(list(families.values())))
@@ -224,10 +222,9 @@ def _region(score: Score, sims: Simulations) -> Region:
     return Values(draws, truths)
 
 
-def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Array:
-    """Return what errors may depend on: the data, or without them the centre of the points."""
+def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Array | None:
     if sims.x is None:
-        return (sims.samples.sum(axis=0, dtype=float) + sims.theta) / (sims.n_draws + 1)
+        return None
     data = sims.x if summary is None else _check.array("summary(x)", summary(sims.x))
     return _check.finite("observations (or `summary(x)`)", data)
 

@@ -1,5 +1,6 @@
 """The heavy part of the swap test on the CPU: pooled ranks, and sums of functions of them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Ar
         point equals another, of shape `(n_sims, n_all)`.
     """
     columns = np.ascontiguousarray(scores.swapaxes(1, 2))
-    ranks = np.empty(scores.shape, np.int16 if n_points < 2**15 else np.int32)
+    ranks = np.empty(scores.shape, np.uint16 if n_points < 2**16 else np.uint32)
     tied = np.zeros(scores.shape[:2], np.int32)
 
     def run(first: int, last: int, _: Any) -> None:
@@ -34,7 +35,7 @@ def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Ar
             part, order, n_points, played[first:last], ranks[first:last], tied[first:last]
         )
 
-    n_threads = n_threads_for(scores.nbytes, 16 * len(scores))
+    n_threads = n_threads_for(16 * scores.nbytes, 16 * len(scores))
     share(run, len(scores), n_threads, np.zeros((1, 1)))
     return ranks, tied
 
@@ -85,17 +86,18 @@ def add_moments(ranks: Array, slots: Array, table: Array, sums: Array) -> None:
     def run(first: int, last: int, _: Any) -> None:
         _moments_kernel(ranks, slots[first:last], table, sums[first:last])
 
-    share(run, len(slots), n_threads_for(2**30, len(slots)), np.zeros((1, 1)))
+    _share_rows(run, slots, ranks.shape[2] * table.shape[1])
 
 
 @compiled
 def _moments_kernel(ranks: Array, slots: Array, table: Array, sums: Array) -> None:
     for b in range(slots.shape[0]):
         for i in range(slots.shape[1]):
-            for k in range(ranks.shape[2]):
-                r = ranks[i, slots[b, i], k]
-                for c in range(table.shape[1]):
-                    sums[b, c, k] += table[r, c]
+            row = ranks[i, slots[b, i]]
+            for c in range(table.shape[1]):
+                # Ranks are unsigned, so no index is checked for being negative.
+                for k in range(row.size):
+                    sums[b, c, k] += table[row[k], c]
 
 
 def add_values(values: Array, slots: Array, sums: Array) -> None:
@@ -104,7 +106,7 @@ def add_values(values: Array, slots: Array, sums: Array) -> None:
     def run(first: int, last: int, _: Any) -> None:
         _values_kernel(values, slots[first:last], sums[first:last])
 
-    share(run, len(slots), n_threads_for(2**30, len(slots)), np.zeros((1, 1)))
+    _share_rows(run, slots, values.shape[2])
 
 
 @compiled
@@ -122,15 +124,34 @@ def add_products(values: Array, slots: Array, others: Array, pairs: Array, cross
         values: Of shape `(n_sims, n_all, n_values)`.
         slots: Which point plays the truth, `(n_rows, n_sims)`.
         others: Numbers of each simulation, `(n_sims, n_others)`.
-        pairs: Products of values, `(n_rows, n_values, n_values)`, added to.
+        pairs: Products of values, `(n_rows, n_values, n_values)`, added to above the diagonal.
         crossed: Products of values with numbers, `(n_rows, n_values, n_others)`, added to.
     """
-    every = np.arange(len(values))
 
     def run(first: int, last: int, _: Any) -> None:
-        for b in range(first, last):
-            played = values[every, slots[b]]
-            pairs[b] += played.T @ played
-            crossed[b] += played.T @ others
+        part = slice(first, last)
+        _products_kernel(values, slots[part], others, pairs[part], crossed[part])
 
-    share(run, len(slots), n_threads_for(2**30, len(slots)), np.zeros((1, 1)))
+    _share_rows(run, slots, values.shape[2] * (values.shape[2] + others.shape[1]))
+
+
+@compiled
+def _products_kernel(
+    values: Array, slots: Array, others: Array, pairs: Array, crossed: Array
+) -> None:
+    for b in range(slots.shape[0]):
+        for i in range(slots.shape[1]):
+            row = values[i, slots[b, i]]
+            for k in range(row.size):
+                value = row[k]
+                # From here on, so that the row below the diagonal stays empty.
+                after, products = row[k + 1 :], pairs[b, k, k + 1 :]
+                for m in range(after.size):
+                    products[m] += value * after[m]
+                for m in range(others.shape[1]):
+                    crossed[b, k, m] += value * others[i, m]
+
+
+def _share_rows(run: Callable[..., None], slots: Array, n_sums: int) -> None:
+    work = 4 * slots.size * n_sums
+    share(run, len(slots), n_threads_for(work, len(slots)), np.zeros((1, 1)))

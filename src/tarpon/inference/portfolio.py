@@ -17,10 +17,10 @@ from ..regions import (
     Residuals,
 )
 from ..simulations import Simulations
-from .swaps import Part, Sums, log_mean_exp, log_ratio, standardise
+from .swaps import Part, Plants, Sums, centres, log_mean_exp, log_ratio, standardise, swap
 
 N_BALLS = 16
-MOST_CHOSEN = 256  # parameters of which pairs, and products with the data, are made
+MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are made
 MOST_FEATURES = 64
 _SCORE = "score: "
 _TIED = 0.01  # the share of tied points from which ties are worth a family
@@ -45,6 +45,31 @@ SEES = {
     "density": "the estimator's own density is wrong",
     "ties": "truths and draws are rounded differently",
 }
+
+
+def swapped(
+    sims: Simulations,
+    scores: Mapping[str, Region],
+    data: Array | None,
+    *,
+    n_swaps: int,
+    rng: Generator,
+    plants: Plants | None = None,
+) -> Sums:
+    """Go over the simulations once, and return the sums that all families are made of.
+
+    Without data, errors are looked for that depend on the centre of the points.
+    """
+    place, sketch, label = rng.spawn(3)
+    return swap(
+        sims,
+        parts(sims, scores, place),
+        features(centres(sims) if data is None else data, sketch),
+        n_swaps=n_swaps,
+        most_chosen=MOST_CHOSEN,
+        rng=label,
+        plants=plants,
+    )
 
 
 def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> dict[str, Part]:

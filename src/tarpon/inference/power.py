@@ -17,8 +17,8 @@ from .swaps import Sums, row_p_values, totals
 BIASES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 NARROWINGS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)  # logarithms of a factor
 CAUGHT = 0.9
-_N_PLAYS = 4
-_N_NOISE = 50
+_N_PLAYS = 3
+_N_NOISE = 40
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,8 +110,8 @@ def swap(
     *,
     n_swaps: int,
     most_chosen: int,
-    plants: Plants,
     rng: Generator,
+    plants: "Plants | None" = None,
 ) -> Sums:
     """Go over the simulations once, and return every sum for every labelling.
 
@@ -121,22 +121,20 @@ def swap(
         features: Numbers of each simulation's data, `(n_sims, n_features)`.
         n_swaps: The number of random labellings.
         most_chosen: Of how many parameters, at most, products are taken.
-        plants: The planted errors.
         rng: Where labellings come from.
+        plants: Errors to plant, if any.
     """
     hide, label, choose = rng.spawn(3)
     table = components(sims.n_draws + 1)
     chosen = np.sort(choose.permutation(sims.n_dims)[:most_chosen])
-    slope_of = _standard_columns(_centres(sims))
-    n_rows, n_more = n_swaps + 1, plants.n_plays + plants.n_extra
+    slope_of = _standard_columns(centres(sims))
+    n_rows, n_plays = n_swaps + 1, 0 if plants is None else plants.n_plays
+    n_more = 0 if plants is None else plants.n_plays + plants.n_extra
     adder = _Adder.empty(n_rows, n_rows + n_more, sims.n_dims, len(chosen), features.shape[1])
     for block in sims.blocks(hide, _BLOCK_BYTES):
-        plays = label.integers(block.n_points, size=(plants.n_plays, len(block.truth)))
-        played = np.tile(plays, (plants.n_extra // max(plants.n_plays, 1), 1))
-        block = Block(sims, block.where, block.truth, plants.points(block, played))
         swaps = label.integers(block.n_points, size=(n_swaps, len(block.truth)))
-        extra = block.n_points + np.arange(plants.n_extra)[:, None] + np.zeros_like(played)
-        slots = np.concatenate([block.truth[None], swaps, plays, extra])
+        block, slots, played = _planted(block, plants, label)
+        slots = np.concatenate([block.truth[None], swaps, slots])
         for name, part in parts.items():
             ranks, tied = _ranks(part.region, block, played)
             adder.add_part(name, part.pooled, ranks, slots, table)
@@ -147,7 +145,20 @@ def swap(
                 adder.add_products(
                     scores[:, :, chosen], width, slots[:n_rows], features[block.where]
                 )
-    return adder.finish(sims, n_rows, plants.n_plays, chosen, table)
+    return adder.finish(sims, n_rows, n_plays, chosen, table)
+
+
+def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Block, Ints, Ints]:
+    """Return the block with planted points, which points play the truth, and for which."""
+    n_block = len(block.truth)
+    if plants is None:
+        nothing = np.empty((0, n_block), dtype=np.int64)
+        return block, nothing, nothing
+    plays = label.integers(block.n_points, size=(plants.n_plays, n_block))
+    played = np.tile(plays, (plants.n_extra // plants.n_plays, 1))
+    extra = np.broadcast_to(block.n_points + np.arange(plants.n_extra)[:, None], played.shape)
+    planted = Block(block.sims, block.where, block.truth, plants.points(block, played))
+    return planted, np.concatenate([plays, extra]), played
 
 
 def _ranks(region: Region, block: Block, played: Ints) -> tuple[Array, Array]:
@@ -162,7 +173,8 @@ def _ranks(region: Region, block: Block, played: Ints) -> tuple[Array, Array]:
     return _swaps.pooled_ranks(scores.swapaxes(0, 1), block.n_points, played.T)
 
 
-def _centres(sims: Simulations) -> Floats:
+def centres(sims: Simulations) -> Floats:
+    """Return the mean of each simulation's points, truth and draws together."""
     return (sims.samples.sum(axis=0, dtype=float) + sims.theta) / (sims.n_draws + 1)
 
 
@@ -257,8 +269,9 @@ def log_ratio(z: Floats) -> Floats:
 
     .. math:: \log \frac{0.7\, N(z; 0, 1) + 0.3\, N(z; 0, 1 + 10)}{N(z; 0, 1)}
     """
-    spike, slab = np.log(0.7), np.log(0.3) - 0.5 * np.log(11.0)
-    return np.logaddexp(spike, slab + (5.0 / 11.0) * np.square(z, dtype=float))
+    slab = np.log(0.3) - 0.5 * np.log(11.0) + (5.0 / 11.0) * np.square(z, dtype=float)
+    # Beyond 50 the spike does not count, and the exponential would end up infinite.
+    return np.where(slab > 50, slab, np.log(0.7 + np.exp(np.minimum(slab, 50))))
 
 
 def log_mean_exp(logs: Floats) -> Floats:
