@@ -40,7 +40,7 @@ class TestReferences:
         assert repr(references.Fixed(np.ones((40, 2)))) == "Fixed(points of shape (40, 2))"
 
     def test_prior_refuses_the_truths_under_test(self):
-        with pytest.raises(ValueError, match="truths that are under test"):
+        with pytest.raises(ValueError, match="`Prior` holds simulations that are under test"):
             points(references.Prior(THETA))
         assert points(references.Prior(THETA + 1e-9)).shape == (40, 2)
         assert points(references.Prior(lambda n, rng: rng.normal(size=(n, 2)))).shape == (40, 2)

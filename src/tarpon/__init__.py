@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from . import adapters, metrics, plots, problems, references, regions
     from .checks import Check, check
     from .diagnostics import Result, hpd, load, sbc, tarp
+    from .planning import Plan, plan
     from .simulations import Simulations
 
 __all__ = [
     "Check",
+    "Plan",
     "Result",
     "Simulations",
     "__version__",
@@ -25,6 +27,7 @@ __all__ = [
     "hpd",
     "load",
     "metrics",
+    "plan",
     "plots",
     "problems",
     "references",
@@ -35,11 +38,13 @@ __all__ = [
 
 _HOME = {
     "Check": "checks",
+    "Plan": "planning",
     "Result": "diagnostics",
     "Simulations": "simulations",
     "check": "checks",
     "hpd": "diagnostics",
     "load": "diagnostics",
+    "plan": "planning",
     "sbc": "diagnostics",
     "tarp": "diagnostics",
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._types import Array, Floats
+from ._types import Array, Floats, Ints
 
 _MOST_WHITENED = 256
 
@@ -26,6 +26,35 @@ def whiten(points: Array, n_points: int, centre: Floats, spread: Floats) -> Floa
         # Transposed views are what Fortran wants, so this solves in place, without a copy.
         z[i] = strsm(1.0, root.T, z[i].T, trans_a=1, overwrite_b=1).T
     return z.swapaxes(0, 1)
+
+
+def replaced(y: Floats, n_points: int, played: Ints) -> Floats:
+    r"""Return whitened points as they are when extra ones replace those that they are played by.
+
+    A point takes part in the covariance that it is measured with, which holds it in. With
+    :math:`q` the squared length of an extra point :math:`y'` in the covariance of the others,
+
+    .. math:: q = |y'|^2 + \frac{(y' \cdot y)^2}{n - |y|^2}, \qquad |y'|^2 \to \frac{q}{1 + q/n},
+
+    which leaves a point that equals the one it replaces where it was.
+
+    Arguments:
+        y: Whitened points, of shape `(n_all, n_sims, n_dims)`.
+        n_points: How many of them, the first ones, are pooled.
+        played: The pooled points to replace, of shape `(n_all - n_points, n_sims)`.
+    """
+    own, extra = y[played, np.arange(y.shape[1])], y[n_points:]
+
+    def total(numbers: Floats) -> Floats:
+        # Without correlations every parameter has a covariance of its own.
+        whole = 1 < y.shape[2] <= _MOST_WHITENED
+        return numbers.sum(axis=-1, keepdims=True) if whole else numbers
+
+    square, most = total(extra * extra), np.float32(n_points - 1)
+    q = square + total(extra * own) ** 2 / np.maximum(n_points - total(own * own), 1.0)
+    held = np.minimum(q / (1 + q / n_points), most)
+    y[n_points:] *= np.sqrt(held / np.maximum(square, np.float32(1e-30)))
+    return y
 
 
 def _shrunk_correlation(z: Floats) -> Floats:

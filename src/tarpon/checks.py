@@ -11,7 +11,7 @@ from . import _check
 from ._types import RNG, Array, ArrayLike
 from ._version import __version__
 from .effects import Effects, Parameter
-from .findings import Finding, findings
+from .findings import Finding, findings, warnings
 from .inference import portfolio, power
 from .inference.power import Detectable
 from .inference.swaps import combine
@@ -56,6 +56,7 @@ class Check:
         families: Every angle with its p-values, most telling first.
         parameters: Bias, width and coverage, parameter by parameter.
         detectable: The smallest errors that this study would have caught.
+        warnings: What is odd about the draws, whatever the test says.
         n_sims: The number of simulations.
         n_draws: The number of draws of each.
         n_dropped: How many invalid simulations were left out.
@@ -69,6 +70,7 @@ class Check:
     families: tuple[Family, ...]
     parameters: tuple[Parameter, ...]
     detectable: Detectable
+    warnings: tuple[str, ...]
     n_sims: int
     n_draws: int
     n_dropped: int
@@ -103,6 +105,7 @@ class Check:
                 name: None if np.isinf(size) else size
                 for name, size in asdict(self.detectable).items()
             },
+            "warnings": list(self.warnings),
             "n_sims": self.n_sims,
             "n_draws": self.n_draws,
             "n_dropped": self.n_dropped,
@@ -203,6 +206,7 @@ def check(
         families=tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value))),
         parameters=effects.parameters(sims, break_ties),
         detectable=power.detectable(sums, level),
+        warnings=warnings(effects),
         n_sims=sims.n_sims,
         n_draws=sims.n_draws,
         n_dropped=sims.n_dropped,
@@ -241,6 +245,7 @@ def _summary(check: Check) -> list[str]:
     if check.findings:
         lines.append("  Seen by: " + ", ".join(_seen_by(check)))
     lines.append(f"  With 90% probability this study would have caught {check.detectable}.")
+    lines += [f"  Warning: {warning}" for warning in check.warnings]
     if check.outcome == "too few to say":
         lines.append("  More simulations are needed before silence means anything: tarpon.plan.")
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -13,6 +14,7 @@ from ._version import __version__
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
 if TYPE_CHECKING:
+    from .checks import Check
     from .diagnostics import Result
     from .simulations import Simulations
 
@@ -28,7 +30,9 @@ def main() -> None:
 
     \b
     Try it:         tarpon demo
-    Test a file:    tarpon tarp draws.npz
+    Test a file:    tarpon check draws.npz
+    One test alone: tarpon tarp draws.npz --plot curve.png
+    Plan a study:   tarpon plan 10 --bias 0.3
 
     A file is an .npz archive with `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims,
     n_dims), or with `log_prob_samples` and `log_prob_theta` for hpd. The exit status is 0 when
@@ -82,6 +86,35 @@ def sbc(file: Path, **options: Any) -> None:
 
 
 @main.command()
+@_FILE
+@_options
+@click.option("--n-swaps", default=999, show_default=True, type=click.IntRange(min=1),
+              help="The number of swaps; the p-value is at least 1 / (n_swaps + 1).")  # fmt: skip
+def check(file: Path, n_swaps: int, **options: Any) -> None:
+    """Test from every angle, with one exact p-value, findings and their sizes."""
+    from .checks import check
+
+    test = partial(check, n_swaps=n_swaps, level=options["level"])
+    _test(test, file, **options)
+
+
+@main.command()
+@click.argument("n_dims", type=click.IntRange(min=1))
+@click.option("--bias", default=0.0, help="The bias of one parameter to be seen, in posterior sd.")
+@click.option("--width", default=0.0, help="The fraction by which all widths are wrong.")
+@click.option("--n-draws", type=click.IntRange(min=5), help="The number of draws.")
+@click.option("--rng", type=click.IntRange(min=0), help="The seed.")
+def plan(n_dims: int, **options: Any) -> None:
+    """Say how many simulations it takes to see an error in N_DIMS dimensions."""
+    from .planning import plan
+
+    try:
+        click.echo(plan(n_dims, **options))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+@main.command()
 @click.option("--out", default=Path("tarpon-demo.png"), show_default=True,
               type=click.Path(path_type=Path), help="Where the figure goes.")  # fmt: skip
 @click.option("--n-dims", default=10, show_default=True, type=click.IntRange(min=1),
@@ -102,7 +135,7 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
     _write(plots.panels(results), out)
 
 
-def _test(test: Callable[..., Result], file: Path, **options: Any) -> NoReturn:
+def _test(test: Callable[..., Result | Check], file: Path, **options: Any) -> NoReturn:
     try:
         from .adapters import files
 

@@ -95,6 +95,10 @@ class Effects:
         noise = np.square(self.sd).mean(axis=0) / self.n_draws
         return self.mean.var(axis=0) > 3 * noise
 
+    def recovered(self) -> Array:
+        """Return for which parameters the means of the draws follow the truths beyond noise."""
+        return _correlations(self.mean, self.truth) > 3 / np.sqrt(len(self.truth))
+
     def parameters(self, sims: Simulations, rng: Generator) -> tuple[Parameter, ...]:
         """Return the table of all parameters."""
         ranks = rank(sims, HalfLines(), rng)

@@ -12,6 +12,7 @@ from .simulations import Simulations
 from .verdict import unsigned
 
 _CHAIN = 0.1  # the autocorrelation of neighbouring draws from which they look like a chain
+_FEWEST_FOR_RECOVERY = 20
 _SHAPE = ("radial", "posterior balls", "random balls", "residuals", "density")
 
 
@@ -74,7 +75,23 @@ def findings(
     if not named:
         shape = min(_share_above(families[name]) for name in _SHAPE if name in families)
         named = [Finding("wrong shape", (), "no single number describes it", shape)]
-    return (*_chain(effects), *_outside(evidence, level), *named)
+    return (*_outside(evidence, level), *named)
+
+
+def warnings(effects: Effects) -> tuple[str, ...]:
+    """Return what is odd about the draws, whatever the test says."""
+    found = []
+    if effects.lag >= _CHAIN:
+        found.append(
+            f"Neighbouring draws correlate by {effects.lag:.2f}. Draws of a chain are not "
+            f"independent and look overconfident: thin the chains first."
+        )
+    if len(effects.truth) >= _FEWEST_FOR_RECOVERY and not effects.recovered().any():
+        found.append(
+            "The draws are uncorrelated with the truths in every parameter: the estimator "
+            "ignores the data, the data say nothing, or the axes are swapped."
+        )
+    return tuple(found)
 
 
 def _share_above(statistic: Floats) -> float:
@@ -202,16 +219,6 @@ _DESCRIBE: dict[str, Describe] = {
     "wrong correlation": _correlation,
     "rounded": _rounded,
 }
-
-
-def _chain(effects: Effects) -> tuple[Finding, ...]:
-    if effects.lag < _CHAIN:
-        return ()
-    size = (
-        f"neighbouring draws correlate by {effects.lag:.2f}, so they are not independent and "
-        f"look overconfident; thin the chains first"
-    )
-    return (Finding("autocorrelated", (), size, 0.0),)
 
 
 def _outside(evidence: _Evidence, level: float) -> tuple[Finding, ...]:

@@ -8,7 +8,7 @@ uniform only then.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -22,6 +22,7 @@ __all__ = [
     "Centre",
     "Fixed",
     "HeldOut",
+    "Learned",
     "Normal",
     "Posterior",
     "Prior",
@@ -145,7 +146,7 @@ class Prior:
             raise ValueError(
                 f"`Prior` takes points of shape (n, {sims.n_dims}), but got {points.shape}."
             )
-        _refuse_shared_rows(points, sims.theta)
+        _refuse_shared_rows(points, sims.theta, "Prior")
         return points[rng.integers(len(points), size=sims.n_sims)]
 
     def __repr__(self) -> str:
@@ -205,10 +206,69 @@ class Around:
         return points + np.asarray(self.spread) * rng.standard_normal(points.shape)
 
 
-def _refuse_shared_rows(points: Array, theta: Array) -> None:
+@dataclass(frozen=True, eq=False, repr=False)
+class Learned:
+    r"""A guess of the truth from the observation, learned on other simulations.
+
+    It follows the data without a function of yours (compare `Around`): whatever the pool says
+    about :math:`\theta` given :math:`x` becomes the reference. Needs scikit-learn.
+
+    Arguments:
+        theta: The true parameters of simulations that are not under test, `(n, n_dims)`.
+        x: Their observations, `(n, ...)`.
+        method: "neighbour" takes the truth of the nearest observation, "ridge" and "boosted"
+            regress the truths on the observations.
+    """
+
+    theta: ArrayLike
+    x: ArrayLike
+    method: str = "neighbour"
+
+    def draw(self, sims: Simulations, rng: Generator) -> Floats:
+        observed = _check.needs_x(sims.x, "`Learned`")
+        theta, x = _check.array("theta", self.theta), _check.array("x", self.x)
+        theta = theta[:, None] if theta.ndim == 1 else theta
+        if theta.shape[1:] != (sims.n_dims,) or x.shape[1:] != observed.shape[1:]:
+            raise ValueError(
+                f"`Learned` needs a pool with {sims.n_dims} parameters and observations of shape "
+                f"{observed.shape[1:]}, but got {theta.shape[1:]} and {x.shape[1:]}."
+            )
+        _refuse_shared_rows(theta, sims.theta, "Learned")
+        _refuse_shared_rows(x.reshape(len(x), -1), observed.reshape(sims.n_sims, -1), "Learned")
+        model = _regressor(self.method, int(rng.integers(2**31)))
+        model.fit(x.reshape(len(x), -1), theta)
+        return model.predict(observed.reshape(sims.n_sims, -1)).reshape(sims.n_sims, -1)
+
+    def __repr__(self) -> str:
+        return f"Learned({len(np.asarray(self.theta))} simulations, method={self.method!r})"
+
+
+def _regressor(method: str, seed: int) -> Any:
+    try:
+        from sklearn.ensemble import HistGradientBoostingRegressor
+        from sklearn.linear_model import RidgeCV
+        from sklearn.multioutput import MultiOutputRegressor
+        from sklearn.neighbors import KNeighborsRegressor
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+    except ImportError as error:
+        raise ImportError(
+            "`Learned` needs scikit-learn: install it with `pip install tarpon[learn]`."
+        ) from error
+    models = {
+        "neighbour": KNeighborsRegressor(n_neighbors=1),
+        "ridge": RidgeCV(np.geomspace(1e-3, 1e3, 13)),
+        "boosted": MultiOutputRegressor(HistGradientBoostingRegressor(random_state=seed)),
+    }
+    if method not in models:
+        raise ValueError(f"`method` must be one of {', '.join(models)}, but got {method!r}.")
+    return make_pipeline(StandardScaler(), models[method])
+
+
+def _refuse_shared_rows(points: Array, tested: Array, who: str) -> None:
     rows = {row.tobytes() for row in np.ascontiguousarray(points, dtype=float)}
-    if any(row.tobytes() in rows for row in np.ascontiguousarray(theta, dtype=float)):
+    if any(row.tobytes() in rows for row in np.ascontiguousarray(tested, dtype=float)):
         raise ValueError(
-            "`Prior` holds truths that are under test, so the ranks would know them. Give "
-            "points from simulations of their own, or a sampler of the prior."
+            f"`{who}` holds simulations that are under test, so the ranks would know their "
+            f"truths. Give it simulations of its own."
         )

@@ -179,6 +179,9 @@ class FromDraws:
         # A point is no neighbour of itself, and rounding must not decide how far it is.
         own = np.arange(centers.shape[1])
         gaps[:, own, own] = np.inf
+        if block.played is not None:
+            extra, sim = np.nonzero(block.played < len(own))
+            gaps[sim, block.n_points + extra, block.played[extra, sim]] = np.inf
         return gaps.swapaxes(0, 1)
 
 

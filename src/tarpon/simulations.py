@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from . import _check, backends
 from ._types import Array, ArrayLike, Floats, Ints
-from ._whiten import whiten
+from ._whiten import replaced, whiten
 
 _BLOCK_BYTES = 4 * 2**20
 
@@ -210,12 +210,14 @@ class Block:
         truth: The place of each truth among its points, of shape `(n_block,)`.
         extra: More points to be scored along, `(n_extra, n_block, n_dims)`, which must not
             change the scores of the others.
+        played: The pooled points that the extra ones stand for, `(n_extra, n_block)`.
     """
 
     sims: Simulations
     where: slice
     truth: Ints
     extra: Array | None = None
+    played: Ints | None = None
 
     @property
     def n_points(self) -> int:
@@ -250,7 +252,8 @@ class Block:
     @cached_property
     def whitened(self) -> Floats:
         """The points about their centre, decorrelated and in units of their spread."""
-        return whiten(self.points, self.n_points, self.centre, self.spread)
+        y = whiten(self.points, self.n_points, self.centre, self.spread)
+        return y if self.played is None else replaced(y, self.n_points, self.played)
 
     @cached_property
     def log_prob(self) -> Array:

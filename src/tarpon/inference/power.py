@@ -18,7 +18,8 @@ BIASES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 NARROWINGS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)  # logarithms of a factor
 CAUGHT = 0.9
 _N_PLAYS = 3
-_N_NOISE = 40
+_N_NOISE = 30
+_N_SIZES = 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,63 +68,69 @@ class Detectable:
 
 def detectable(sums: Sums, level: float) -> Detectable:
     """Return the smallest planted errors that the test catches."""
-    bias = _smallest(np.array(BIASES), _powers(sums, 0, level))
-    log_factor = _smallest(np.array(NARROWINGS), _powers(sums, 1, level))
+    bias, log_factor = (_smallest(sums, planted, level) for planted in (BIASES, NARROWINGS))
     return Detectable(bias, np.inf if np.isinf(log_factor) else -np.expm1(-log_factor))
 
 
 def power(sums: Sums, level: float, *, bias: float, width: float, growth: float) -> float:
-    """Return how likely the smaller of two errors is caught with `growth` times the simulations.
+    """Return how likely each error is caught with `growth` times the simulations, at least.
 
     Arguments:
         sums: The sums of a study.
         level: The level of the test.
-        bias: The bias of one parameter, in posterior sd.
-        width: The fraction by which all parameters are too narrow.
+        bias: The bias of one parameter, in posterior sd; 0 for none.
+        width: The fraction by which all parameters are too narrow; 0 for none.
         growth: How many times more simulations there are.
     """
-    found = []
-    for kind, (sizes, size) in enumerate(((BIASES, bias), (NARROWINGS, -np.log1p(-width)))):
-        if size > 0:
-            # Sums grow with the root of the number of simulations, and so do effects.
-            curve = _powers(sums, kind, level, growth=growth)
-            found.append(float(np.interp(np.log(size), np.log(sizes), curve)))
-    return min(found)
+    sought = ((BIASES, bias), (NARROWINGS, -np.log1p(-width)))
+    caught = (
+        _powers(sums, planted, np.array([size]), level, growth)[0]
+        for planted, size in sought
+        if size > 0
+    )
+    return float(min(caught))
 
 
-def _powers(sums: Sums, kind: int, level: float, growth: float = 1.0) -> Floats:
-    """Return how often each planted size is caught."""
-    n_rows, n_sizes = sums.n_rows, len((BIASES, NARROWINGS)[kind])
+def _powers(
+    sums: Sums, planted: tuple[float, ...], sizes: Floats, level: float, growth: float = 1.0
+) -> Floats:
+    """Return how often errors of given sizes are caught, from the effects of planted ones."""
+    n_rows = sums.n_rows
     noise = slice(1, 1 + min(_N_NOISE, n_rows - 1))
+    known = (0.0, *planted)
+    share = np.array([np.interp(sizes, known, row) for row in np.eye(len(known))[1:]]).T
 
-    def planted(values: Floats) -> Floats:
-        """Return the first rows, and then swaps moved by every planted error."""
+    def moved(values: Floats) -> Floats:
+        """Return the first rows, and then swaps moved by every error."""
         plays, errors = np.split(values[n_rows:], [sums.n_plays])
-        errors = np.split(errors, [sums.n_plays * len(BIASES)])[kind]
-        effect = errors.reshape(n_sizes, 1, sums.n_plays, *values.shape[1:]) - plays
-        moved = values[noise][:, None] + np.sqrt(growth) * effect
-        return np.concatenate([values[:n_rows], moved.reshape(-1, *values.shape[1:])])
+        errors = np.split(errors, [sums.n_plays * len(BIASES)])[planted is NARROWINGS]
+        effects = errors.reshape(len(planted), sums.n_plays, *values.shape[1:]) - plays
+        # Sums grow with the root of the number of simulations, and so do effects.
+        effect = np.sqrt(growth) * np.tensordot(share, effects, axes=1)
+        away = values[noise][None, :, None] + effect[:, None]
+        return np.concatenate([values[:n_rows], away.reshape(-1, *values.shape[1:])])
 
     own = moment_families(
-        {name: planted(values) for name, values in sums.moments.items()},
-        planted(sums.slope),
-        planted(sums.ties),
+        {name: moved(values) for name, values in sums.moments.items()},
+        moved(sums.slope),
+        moved(sums.ties),
         sums.share_tied,
         n_rows,
     )
     # Products hardly move, and moving them would cost more than all the rest.
-    repeat = np.repeat(np.arange(n_rows)[noise], sums.n_plays)
+    stay = np.repeat(np.arange(n_rows)[noise], sums.n_plays)
+    rows = np.concatenate([np.arange(n_rows), np.tile(stay, len(sizes))])
     others = product_families(sums)
-    rows = np.concatenate([np.arange(n_rows), np.tile(repeat, n_sizes)])
     columns = [*own.values(), *(values[rows] for values in others.values())]
     total = totals(row_p_values(np.column_stack(columns), n_rows))
     critical = np.quantile(total[:n_rows], 1 - level, method="higher")
-    return (total[n_rows:].reshape(n_sizes, -1) >= critical).mean(axis=1)
+    return (total[n_rows:].reshape(len(sizes), -1) >= critical).mean(axis=1)
 
 
-def _smallest(sizes: Floats, powers: Floats) -> float:
-    """Return the size at which power reaches 90 %, by interpolation."""
-    powers = np.maximum.accumulate(powers)
+def _smallest(sums: Sums, planted: tuple[float, ...], level: float) -> float:
+    """Return the size at which an error is caught often enough, by interpolation."""
+    sizes = np.geomspace(planted[0], planted[-1], _N_SIZES)
+    powers = np.maximum.accumulate(_powers(sums, planted, sizes, level))
     if powers[-1] < CAUGHT:
         return float(np.inf)
     rising = np.append(True, np.diff(powers) > 0)

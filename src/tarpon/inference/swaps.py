@@ -157,7 +157,7 @@ def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Blo
     plays = label.integers(block.n_points, size=(plants.n_plays, n_block))
     played = np.tile(plays, (plants.n_extra // plants.n_plays, 1))
     extra = np.broadcast_to(block.n_points + np.arange(plants.n_extra)[:, None], played.shape)
-    planted = Block(block.sims, block.where, block.truth, plants.points(block, played))
+    planted = Block(block.sims, block.where, block.truth, plants.points(block, played), played)
     return planted, np.concatenate([plays, extra]), played
 
 

@@ -307,7 +307,7 @@ FLAWS: dict[str, Flaw] = {
     ),
     "autocorrelated": Flaw(
         "a chain taken for independent draws",
-        ("autocorrelated", "overconfident"),
+        ("overconfident", "outside the draws"),
         _autocorrelated,
     ),
     "swapped_axes": Flaw("draws and simulations swapped", ("ignores the data",), _swapped_axes),
