@@ -129,7 +129,9 @@ def test_demo_prints_a_table_and_writes_a_figure(tmp_path):
     assert (tmp_path / "demo.png").stat().st_size > 20_000
 
 
-@pytest.mark.parametrize("command", [[], ["tarp"], ["hpd"], ["sbc"], ["demo"]])
+@pytest.mark.parametrize(
+    "command", [[], ["check"], ["tarp"], ["hpd"], ["sbc"], ["demo"], ["plan"]]
+)
 def test_help_helps(command):
     answer = run(*command, "--help")
     assert answer.returncode == 0
@@ -138,3 +140,20 @@ def test_help_helps(command):
 
 def test_version():
     assert tarpon.__version__ in run("--version").stdout
+
+
+def test_check_prints_its_summary_and_json(archive):
+    path = archive("overconfident")
+    said = run("check", path, "--rng", 0, "--n-swaps", 99)
+    assert said.returncode == 1
+    assert said.stdout.startswith("INACCURATE  p = 0.01")
+    about = json.loads(run("check", path, "--rng", 0, "--n-swaps", 99, "--json").stdout)
+    assert about["outcome"] == "inaccurate"
+    assert run("check", archive("correct"), "--rng", 0, "--n-swaps", 99).returncode == 0
+
+
+def test_plan_says_how_many():
+    said = run("plan", 2, "--bias", 0.5, "--n-draws", 50, "--rng", 0)
+    assert said.returncode == 0
+    assert "50 draws:" in said.stdout
+    assert run("plan", 2).returncode == 2

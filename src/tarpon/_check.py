@@ -14,6 +14,7 @@ from ._types import RNG, Array, ArrayLike, Floats
 
 ON_INVALID = ("raise", "drop")
 _SWAP_FALSE_ALARM = 1e-6
+_SQUARE = 100  # draws and simulations that suffice to see which axis is which
 
 
 def seed(rng: RNG) -> int:
@@ -105,6 +106,8 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     n_draws, n_sims, n_dims = samples.shape
     if n_draws != n_sims or n_draws < 3 or not n_dims:
         return
+    samples = samples[:_SQUARE, :_SQUARE]
+    n_draws = n_sims = len(samples)
     of_sims, of_draws = samples.mean(axis=0, dtype=float), samples.mean(axis=1, dtype=float)
     total = samples.var(axis=(0, 1), dtype=float)
     between_sims, between_draws = of_sims.var(axis=0), of_draws.var(axis=0)
@@ -113,9 +116,9 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     p_value = n_dims * fdtrc(n_draws - 1, (n_draws - 1) * (n_sims - 1), f_ratio)
     if np.any((p_value < _SWAP_FALSE_ALARM) & (between_draws > between_sims)):
         warnings.warn(
-            f"`samples` is {samples.shape}, and its draws seem to lie along axis 1: points "
-            f"that share an index of axis 0 lie together, as the draws of one simulation do. "
-            f"If so, pass `samples.swapaxes(0, 1)`.",
+            "`samples` has as many draws as simulations, and its draws seem to lie along axis 1: "
+            "points that share an index of axis 0 lie together, as the draws of one simulation "
+            "do. If so, pass `samples.swapaxes(0, 1)`.",
             stacklevel=4,
         )
 

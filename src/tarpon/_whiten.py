@@ -3,6 +3,7 @@
 import numpy as np
 
 from ._types import Array, Floats, Ints
+from .backends import _threads
 
 _MOST_WHITENED = 256
 
@@ -19,13 +20,18 @@ def whiten(points: Array, n_points: int, centre: Floats, spread: Floats) -> Floa
     z = ((points - centre) / spread).astype(np.float32).swapaxes(0, 1)
     if not 1 < z.shape[2] <= _MOST_WHITENED:
         return z.swapaxes(0, 1)
+    _threads.each(lambda i, j: _solve(z[i:j], n_points), len(z), 8 * z.nbytes)
+    return z.swapaxes(0, 1)
+
+
+def _solve(z: Floats, n_points: int) -> None:
+    """Decorrelate standardised points (n_sims, n_all, n_dims) in place."""
     from scipy.linalg.blas import strsm
 
     roots = np.linalg.cholesky(_shrunk_correlation(z[:, :n_points]))
     for i, root in enumerate(roots):
-        # Transposed views are what Fortran wants, so this solves in place, without a copy.
+        # Transposed views are what Fortran wants, so this solves without a copy.
         z[i] = strsm(1.0, root.T, z[i].T, trans_a=1, overwrite_b=1).T
-    return z.swapaxes(0, 1)
 
 
 def replaced(y: Floats, n_points: int, played: Ints) -> Floats:

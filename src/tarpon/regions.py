@@ -15,6 +15,7 @@ from numpy.random import Generator
 from . import _check, backends
 from . import metrics as _metrics
 from ._types import Array, Floats, Ints
+from .backends import _swaps
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
 from .simulations import Block, Simulations
@@ -154,7 +155,7 @@ class FromPoints:
         centre = block.centre[:, None]
         points = ((block.points.swapaxes(0, 1) - centre) / self.scale).astype(np.float32)
         centers = ((self.centers[block.where] - centre) / self.scale).astype(np.float32)
-        gaps = -2 * points @ centers.swapaxes(1, 2)
+        gaps = -2 * _swaps.inner_products(points, centers)
         gaps += np.square(points).sum(axis=-1)[:, :, None]
         return gaps.swapaxes(0, 1)
 
@@ -173,7 +174,7 @@ class FromDraws:
         y = block.whitened.swapaxes(0, 1)
         centers = y[:, : min(self.n, block.n_points - 1)]
         norm = np.square(y).sum(axis=-1)
-        gaps = -2 * y @ centers.swapaxes(1, 2)
+        gaps = -2 * _swaps.inner_products(y, centers)
         gaps += norm[:, :, None]
         gaps += norm[:, None, : centers.shape[1]]
         # A point is no neighbour of itself, and rounding must not decide how far it is.

@@ -1,12 +1,11 @@
 """The heavy part of the swap test on the CPU: pooled ranks, and sums of functions of them."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from .._types import Array
-from ._threads import compiled, n_threads_for, share
+from ._threads import compiled, each
 
 
 def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Array]:
@@ -28,15 +27,14 @@ def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Ar
     ranks = np.empty(scores.shape, np.uint16 if n_points < 2**16 else np.uint32)
     tied = np.zeros(scores.shape[:2], np.int32)
 
-    def run(first: int, last: int, _: Any) -> None:
+    def run(first: int, last: int) -> None:
         part = columns[first:last]
         order = np.argsort(part[:, :, :n_points], axis=2)
         _rank_kernel(
             part, order, n_points, played[first:last], ranks[first:last], tied[first:last]
         )
 
-    n_threads = n_threads_for(16 * scores.nbytes, 16 * len(scores))
-    share(run, len(scores), n_threads, np.zeros((1, 1)))
+    each(run, len(scores), 16 * scores.nbytes)
     return ranks, tied
 
 
@@ -83,7 +81,7 @@ def add_moments(ranks: Array, slots: Array, table: Array, sums: Array) -> None:
         sums: Of shape `(n_rows, n_functions, n_scores)`, added to.
     """
 
-    def run(first: int, last: int, _: Any) -> None:
+    def run(first: int, last: int) -> None:
         _moments_kernel(ranks, slots[first:last], table, sums[first:last])
 
     _share_rows(run, slots, ranks.shape[2] * table.shape[1])
@@ -103,7 +101,7 @@ def _moments_kernel(ranks: Array, slots: Array, table: Array, sums: Array) -> No
 def add_values(values: Array, slots: Array, sums: Array) -> None:
     """Add the values `(n_sims, n_all, n_values)` of the points that play the truth."""
 
-    def run(first: int, last: int, _: Any) -> None:
+    def run(first: int, last: int) -> None:
         _values_kernel(values, slots[first:last], sums[first:last])
 
     _share_rows(run, slots, values.shape[2])
@@ -128,7 +126,7 @@ def add_products(values: Array, slots: Array, others: Array, pairs: Array, cross
         crossed: Products of values with numbers, `(n_rows, n_values, n_others)`, added to.
     """
 
-    def run(first: int, last: int, _: Any) -> None:
+    def run(first: int, last: int) -> None:
         part = slice(first, last)
         _products_kernel(values, slots[part], others, pairs[part], crossed[part])
 
@@ -152,6 +150,17 @@ def _products_kernel(
                     crossed[b, k, m] += value * others[i, m]
 
 
+def inner_products(a: Array, b: Array) -> Array:
+    """Return the products of rows `(n_sims, n, n_dims)` with rows `(n_sims, m, n_dims)`."""
+    out = np.empty((len(a), a.shape[1], b.shape[1]), dtype=np.float32)
+
+    def run(first: int, last: int) -> None:
+        part = slice(first, last)
+        np.matmul(a[part], b[part].swapaxes(1, 2), out=out[part])
+
+    each(run, len(a), a.nbytes * b.shape[1] // 4)
+    return out
+
+
 def _share_rows(run: Callable[..., None], slots: Array, n_sums: int) -> None:
-    work = 4 * slots.size * n_sums
-    share(run, len(slots), n_threads_for(work, len(slots)), np.zeros((1, 1)))
+    each(run, len(slots), 4 * slots.size * n_sums)

@@ -1,11 +1,15 @@
 """Compiling kernels, and running them on all the processors that this process may use."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
 from queue import SimpleQueue
+from typing import Any
 
 from numba import njit
+from threadpoolctl import ThreadpoolController
 
 from .._types import Array
 
@@ -25,7 +29,30 @@ def compiled(function: Callable[..., None]) -> Callable[..., None]:
     return kernel
 
 
-def share(run: Callable[..., None], n_items: int, n_threads: int, results: Array) -> None:
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_thread_each() -> AbstractContextManager[object]:
+    """Keep linear algebra to the thread that calls it, since the threads are ours.
+
+    Two pools of threads on the same processors wait for each other, on a busy machine for many
+    times as long as they work.
+    """
+    return _controller().limit(limits=1, user_api="blas")
+
+
+def each(run: Callable[[int, int], None], n_items: int, n_bytes: int) -> None:
+    """Call `run(first, last)` on ranges of items, on several threads if they are worth it."""
+    n_threads = n_threads_for(n_bytes, 16 * n_items)
+    with one_thread_each():
+        share(lambda first, last, _: run(first, last), n_items, n_threads, [None])
+
+
+def share(
+    run: Callable[..., None], n_items: int, n_threads: int, results: Sequence[Any] | Array
+) -> None:
     """Hand out ranges of items to threads as they become free.
 
     Each thread writes to a result of its own, or all to the same if there is but one.

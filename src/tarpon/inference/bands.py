@@ -127,7 +127,9 @@ class _Tails:
 
     def bounds(self, g: float) -> Bounds:
         """Return the smallest and largest counts whose tails exceed g / 2."""
-        return _first_above(g, self.n, self.z), self.n - _first_above(g, self.n, self.rest)
+        low = _first_above(g, self.n, self.z)
+        mirrored = np.array_equal(self.rest, self.z[::-1])
+        return low, self.n - (low[::-1] if mirrored else _first_above(g, self.n, self.rest))
 
     def levels_between(self, wide: Bounds, narrow: Bounds) -> Floats:
         """Return the local levels at which bounds change on the way from wide to narrow."""

@@ -1,0 +1,286 @@
+"""`check`: what it finds, what it says, and what it could not have seen."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tarpon
+from tarpon import Simulations, references
+from tarpon.problems import FLAWS, zoo
+from tarpon.regions import Scores
+
+FALSE_ALARM = 1e-6
+
+
+def check(flaw, n_dims=10, seed=0, **more):
+    return tarpon.check(zoo(flaw, n_dims=n_dims, rng=seed), rng=seed, n_swaps=299, **more)
+
+
+class TestTheZoo:
+    # Flaws that a study of 200 simulations sees for sure in ten dimensions.
+    @pytest.mark.parametrize("flaw", sorted(set(FLAWS) - {"exact", "shift"}))
+    def test_is_found_and_called_by_its_name(self, flaw):
+        found = check(flaw)
+        assert found.outcome == "inaccurate"
+        assert found.p_value == 1 / 300
+        assert {finding.flaw for finding in found.findings} & set(FLAWS[flaw].words)
+
+    def test_exact_posteriors_are_not_rejected(self):
+        p = [check("exact", seed=seed).p_value for seed in range(5)]
+        assert max(p) > 0.05
+        assert check("exact", seed=1).findings == ()
+
+    @pytest.mark.parametrize("n_dims", [1, 3])
+    def test_can_be_visited_in_any_dimension(self, n_dims):
+        for flaw in FLAWS:
+            sims = zoo(flaw, n_sims=20, n_draws=10, n_dims=n_dims, rng=0)
+            assert sims.samples.shape == (10, 20, n_dims)
+
+    def test_refuses_unknown_animals(self):
+        with pytest.raises(ValueError, match="must be one of exact, narrow"):
+            zoo("unicorn")
+
+
+class TestFindings:
+    def test_a_bias_is_named_with_its_parameter_and_size(self):
+        sims = zoo("exact", n_dims=4, n_sims=400, rng=0)
+        samples = sims.samples.copy()
+        samples[..., 2] += 0.5 * np.sqrt(0.2)
+        found = tarpon.check(samples, sims.theta, names=["a", "b", "mass", "d"], rng=0)
+        biased = next(f for f in found.findings if f.flaw == "biased")
+        assert biased.where == ("mass",)
+        assert "posterior sd above the truths" in biased.size
+        row = next(p for p in found.parameters if p.name == "mass")
+        assert row.bias.low < 0.5 < row.bias.high
+
+    @pytest.mark.parametrize("factor", [0.7, 1.4])
+    def test_a_wrong_width_is_named_with_its_factor(self, factor):
+        sims = zoo("exact", n_dims=3, n_sims=600, rng=0)
+        middle = 0.8 * sims.x
+        found = tarpon.check(middle + factor * (sims.samples - middle), sims.theta, rng=0)
+        word = "overconfident" if factor < 1 else "underconfident"
+        assert word in {finding.flaw for finding in found.findings}
+        for parameter in found.parameters:
+            assert parameter.width.low - 0.03 < 1 / factor < parameter.width.high + 0.03
+
+    def test_a_wrong_correlation_is_named_with_its_pair(self):
+        rng = np.random.default_rng(0)
+        theta, samples = rng.normal(size=(400, 5)), rng.normal(size=(100, 400, 5))
+        theta[:, 3] = 0.6 * theta[:, 1] + 0.8 * theta[:, 3]
+        found = tarpon.check(samples, theta, rng=0)
+        wrong = next(f for f in found.findings if f.flaw == "wrong correlation")
+        assert wrong.where == ("theta_1", "theta_3")
+        assert "more positively" in wrong.size
+
+    def test_ignoring_the_data_needs_the_data_to_be_seen(self):
+        seen = check("prior", n_dims=2)
+        assert seen.findings[0].flaw == "ignores the data"
+        sims = zoo("prior", n_dims=2, rng=0)
+        blind = tarpon.check(sims.samples, sims.theta, rng=0, n_swaps=299)
+        assert blind.p_value > 0.01
+        assert "uncorrelated with the truths" in blind.warnings[0]
+        assert check("exact").warnings == ()
+
+    def test_chains_are_warned_of(self):
+        assert "thin the chains" in check("autocorrelated").warnings[0]
+
+    def test_scores_of_the_user_are_named(self):
+        rng = np.random.default_rng(0)
+        theta, samples = rng.normal(size=(300, 6)), rng.normal(size=(60, 300, 6))
+        hidden = lambda theta, x: np.sin(5 * theta).sum(axis=-1)  # noqa: E731
+        bent = samples + 0.12 * np.cos(5 * samples)
+        for score in (hidden, Scores(hidden), (hidden(bent, None), hidden(theta, None))):
+            found = tarpon.check(bent, theta, scores={"ripple": score}, rng=0, n_swaps=299)
+            ripple = next(f for f in found.families if f.name == "score: ripple")
+            assert ripple.p_value == 1 / 300
+            assert ripple.sees == "your own score"
+
+    def test_scores_of_wrong_shape_are_refused(self):
+        sims = zoo("exact", rng=0)
+        with pytest.raises(ValueError, match=r"must be \(100, 200\) for the draws"):
+            tarpon.check(sims, scores={"a": (np.zeros((100, 199)), np.zeros(200))})
+        with pytest.raises(ValueError, match="reduces its last axis"):
+            tarpon.check(sims, scores={"a": lambda theta, x: theta.sum()})
+
+
+class TestParameters:
+    def test_numbers_of_an_exact_posterior(self):
+        found = tarpon.check(zoo("exact", n_sims=2000, n_dims=2, rng=0), rng=0, n_swaps=99)
+        for parameter in found.parameters:
+            assert abs(parameter.bias.value) < 0.1
+            assert abs(parameter.width.value - 1) < 0.06
+            assert parameter.contraction == pytest.approx(0.8, abs=0.03)
+            assert parameter.recovery == pytest.approx(np.sqrt(0.8), abs=0.03)
+            assert parameter.coverage_68.low < 0.68 < parameter.coverage_68.high + 0.01
+            assert parameter.coverage_95.low < 0.95 < parameter.coverage_95.high + 0.01
+
+    @pytest.mark.parametrize("n_draws", [6, 10, 30])
+    def test_few_draws_do_not_fake_a_width(self, n_draws):
+        found = tarpon.check(
+            zoo("exact", n_sims=4000, n_draws=n_draws, n_dims=1, rng=0), rng=0, n_swaps=19
+        )
+        assert abs(found.parameters[0].width.value - 1) < 0.06
+
+
+class TestOutcome:
+    def test_few_simulations_are_too_few_to_say(self):
+        few = tarpon.check(zoo("exact", n_sims=20, n_draws=10, rng=3), rng=0)
+        assert few.outcome == "too few to say"
+        assert "tarpon.plan" in str(few)
+
+    def test_enough_simulations_are_no_evidence_against(self):
+        enough = check("exact", seed=1)
+        assert enough.outcome == "no evidence against"
+        assert "would have caught" in str(enough)
+
+    def test_more_simulations_see_smaller_errors(self):
+        seen = [
+            tarpon.check(zoo("exact", n_sims=n, rng=0), rng=0, n_swaps=199).detectable
+            for n in (50, 200, 800)
+        ]
+        for smaller, larger in zip(seen[1:], seen, strict=False):
+            assert smaller.bias < larger.bias
+            assert smaller.width < larger.width
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", ["bias", "width"])
+    def test_what_is_called_detectable_is_detected(self, kind):
+        size = getattr(check("exact", n_dims=3, seed=1).detectable, kind)
+        n_studies, caught = 60, 0
+        for seed in range(n_studies):
+            sims = zoo("exact", n_dims=3, rng=1000 + seed)
+            middle, samples = 0.8 * sims.x, sims.samples.copy()
+            if kind == "bias":
+                samples[..., seed % 3] += size * np.sqrt(0.2)
+            else:
+                samples = middle + (1 - size) * (samples - middle)
+            found = tarpon.check(
+                Simulations(samples.astype("f4"), sims.theta, x=sims.x), rng=seed, n_swaps=99
+            )
+            caught += found.p_value <= 0.05
+        # 90 % were promised; 0.6 is what a binomial of 60 leaves at FALSE_ALARM, about.
+        assert caught / n_studies > 0.65
+
+
+class TestReading:
+    def test_print_reads_like_a_summary(self):
+        text = str(check("narrow"))
+        assert text.startswith("INACCURATE  p = 0.00333 (exact, 299 swaps), 200 simulations × 100")
+        assert "1. overconfident: the truths scatter 1." in text
+        assert "Seen by: " in text
+        assert "would have caught a bias of" in text
+
+    def test_repr_is_one_line(self):
+        assert "\n" not in repr(check("narrow"))
+        assert repr(check("exact", seed=1)).endswith(": no evidence against")
+
+    def test_json_holds_everything(self):
+        about = json.loads(check("narrow").to_json())
+        assert about["outcome"] == "inaccurate"
+        assert about["findings"][0]["flaw"] == "overconfident"
+        assert len(about["parameters"]) == 10
+        assert about["detectable"]["width"] < 0.2
+        tiny = tarpon.check(zoo("exact", n_sims=3, n_draws=5, rng=0), rng=0, n_swaps=9)
+        assert json.loads(tiny.to_json())["detectable"]["bias"] is None
+
+    def test_the_seed_gives_the_same_check_again(self):
+        first = tarpon.check(zoo("shift", rng=0), n_swaps=99)
+        again = tarpon.check(zoo("shift", rng=0), n_swaps=99, rng=first.seed)
+        assert again.to_json() == first.to_json()
+
+    def test_plot_names_what_is_off(self):
+        ax = check("shift", n_dims=3).plot()
+        assert "posterior sd" in ax.get_xlabel()
+        assert [text.get_text() for text in ax.texts] == ["theta_0"]
+
+
+class TestSizes:
+    @pytest.mark.parametrize(
+        ("n_sims", "n_draws", "n_dims"), [(20, 10, 1), (20, 10, 300), (3, 5, 2), (30, 2000, 2)]
+    )
+    def test_any_size_gets_an_answer(self, n_sims, n_draws, n_dims):
+        sims = zoo("exact", n_sims=n_sims, n_draws=n_draws, n_dims=n_dims, rng=0)
+        found = tarpon.check(sims, rng=0, n_swaps=49)
+        assert 0.02 <= found.p_value <= 1
+
+    def test_ten_thousand_parameters(self):
+        rng = np.random.default_rng(0)
+        points = rng.normal(size=(13, 20, 10_000)).astype("f4")
+        found = tarpon.check(points[1:], points[0], rng=0, n_swaps=19)
+        assert found.p_value > 0.04
+
+    def test_constant_and_integer_parameters(self):
+        rng = np.random.default_rng(0)
+        theta, samples = rng.poisson(3, size=(100, 3)), rng.poisson(3, size=(40, 100, 3))
+        theta[:, 1] = samples[..., 1] = 7
+        assert tarpon.check(samples, theta, rng=0, n_swaps=99).p_value > 0.01
+
+    def test_too_few_draws_are_refused(self):
+        with pytest.raises(ValueError, match="needs at least 5 draws"):
+            tarpon.check(np.zeros((4, 10, 1)), np.zeros((10, 1)))
+        with pytest.raises(ValueError, match="`n_swaps` must be at least 1"):
+            tarpon.check(zoo("exact", rng=0), n_swaps=0)
+
+
+class TestObservations:
+    def test_large_observations_are_reduced(self):
+        sims = zoo("prior", n_dims=2, n_sims=300, rng=0)
+        rng = np.random.default_rng(1)
+        x = (sims.x @ rng.normal(size=(2, 500))).reshape(300, 20, 25)
+        found = tarpon.check(sims.samples, sims.theta, x=x, rng=0, n_swaps=199)
+        assert found.p_value == 1 / 200
+
+    def test_a_summary_says_what_matters(self):
+        sims = zoo("prior", n_dims=1, n_sims=200, rng=0)
+        noise = np.random.default_rng(1).normal(size=(200, 400))
+        x = np.concatenate([noise, sims.x], axis=1)
+        found = tarpon.check(
+            sims.samples, sims.theta, x=x, summary=lambda x: x[:, -1:], rng=0, n_swaps=199
+        )
+        assert found.p_value == 1 / 200
+
+    def test_nan_observations_are_refused(self):
+        sims = zoo("exact", rng=0)
+        x = sims.x.copy()
+        x[3, 1] = np.nan
+        with pytest.raises(ValueError, match=r"observations .* must be finite"):
+            tarpon.check(sims.samples, sims.theta, x=x)
+
+
+class TestLearnedReferences:
+    @pytest.mark.parametrize("method", ["neighbour", "ridge", "boosted"])
+    def test_see_what_ignores_the_data(self, method):
+        pool = zoo("exact", n_sims=300, rng=1)
+        reference = references.Learned(pool.theta, pool.x, method)
+        wrong, right = zoo("prior", rng=0, n_sims=400), zoo("exact", rng=0, n_sims=400)
+        assert tarpon.tarp(wrong, reference=reference, rng=0).p_value < FALSE_ALARM
+        assert tarpon.tarp(right, reference=reference, rng=0).p_value > FALSE_ALARM
+        assert repr(reference) == f"Learned(300 simulations, method='{method}')"
+
+    def test_refuse_a_pool_that_is_under_test(self):
+        sims, other = zoo("exact", rng=0), zoo("exact", rng=1)
+        for theta, x in ((sims.theta, other.x), (other.theta, sims.x)):
+            with pytest.raises(
+                ValueError, match="`Learned` holds simulations that are under test"
+            ):
+                tarpon.tarp(sims, reference=references.Learned(theta, x))
+        with pytest.raises(ValueError, match="`method` must be one of neighbour"):
+            tarpon.tarp(sims, reference=references.Learned(other.theta, other.x, "magic"))
+        with pytest.raises(ValueError, match="needs a pool with 2 parameters"):
+            tarpon.tarp(sims, reference=references.Learned(other.theta[:, :1], other.x))
+
+
+class TestPlan:
+    def test_smaller_errors_need_more_simulations(self):
+        needed = [tarpon.plan(2, bias=b, n_draws=50, rng=0).n_sims[50] for b in (0.5, 0.25)]
+        assert 2 < needed[1] / needed[0] < 8
+
+    def test_prints_a_table(self):
+        text = str(tarpon.plan(2, width=0.3, rng=0))
+        assert "widths off by 30%" in text
+        assert text.count("simulations") == 4
+
+    def test_nothing_to_see_is_refused(self):
+        with pytest.raises(ValueError, match=r"give a `bias` up to 1\.6"):
+            tarpon.plan(2)
