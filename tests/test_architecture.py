@@ -9,29 +9,10 @@ import tarpon
 
 SRC = Path(tarpon.__file__).parent
 LAYERS = [
-    *(
-        "_version",
-        "_types",
-        "_check",
-        "_whiten",
-        "backends",
-        "simulations",
-        "metrics",
-        "references",
-    ),
-    *(
-        "regions",
-        "ranks",
-        "curves",
-        "inference",
-        "verdict",
-        "effects",
-        "findings",
-        "diagnostics",
-        "checks",
-        "problems",
-    ),
-    *("adapters", "plots", "cli", "__main__", "__init__"),
+    *("_version", "_types", "_check", "backends", "_whiten", "simulations", "metrics"),
+    *("references", "regions", "ranks", "curves", "inference", "verdict", "effects"),
+    *("findings", "diagnostics", "checks", "planning", "problems", "adapters", "plots"),
+    *("cli", "__main__", "__init__"),
 ]
 
 

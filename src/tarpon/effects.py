@@ -1,6 +1,7 @@
 """Effects: how large errors are, parameter by parameter, in units that a scientist uses."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.random import Generator
@@ -68,7 +69,7 @@ class Effects:
             truth, np.concatenate(means), sd, np.concatenate(outside), together, sims.n_draws
         )
 
-    @property
+    @cached_property
     def z(self) -> Floats:
         """The truths about the mean of their draws, in sd of the draws; 0 where that is 0."""
         return (self.truth - self.mean) / np.where(self.sd > 0, self.sd, np.inf)

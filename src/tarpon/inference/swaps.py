@@ -163,9 +163,9 @@ def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Blo
 
 def _ranks(region: Region, block: Block, played: Ints) -> tuple[Array, Array]:
     """Return pooled ranks `(n_block, n_all, n_scores)` of a region, and how often points tie."""
-    scores = region.scores(block)
+    scores = _check.array("scores", region.scores(block))
     n_all = len(block.points)
-    if len(scores) == block.n_points < n_all:
+    if scores.shape[:1] == (block.n_points,) and block.n_points < n_all:
         # Numbers that came with the draws are not known of planted points: nothing is planted.
         scores = np.concatenate([scores, scores[played, np.arange(scores.shape[1])]])
     scores = _check.scores(scores, (n_all, len(block.truth)))
