@@ -106,7 +106,7 @@ class TestRowPValues:
         p = []
         for _ in range(2000):
             shared = rng.normal(size=(40, 1))
-            p.append(swaps.combine(shared + rng.normal(size=(40, 5))).p_value)
+            p.append(swaps.combine(shared + rng.normal(size=(40, 5)), np.ones(5)).p_value)
         assert (
             kstest(np.array(p) - rng.uniform(0, 1 / 40, size=2000), "uniform").pvalue > FALSE_ALARM
         )
@@ -114,13 +114,14 @@ class TestRowPValues:
     def test_adjusted_p_values_keep_the_familywise_rate(self):
         rng = np.random.default_rng(3)
         alarms = sum(
-            (swaps.combine(rng.normal(size=(40, 8))).adjusted <= 0.05).any() for _ in range(2000)
+            (swaps.combine(rng.normal(size=(40, 8)), np.ones(8)).adjusted <= 0.05).any()
+            for _ in range(2000)
         )
         assert alarms <= binom.isf(FALSE_ALARM, 2000, 0.05)
 
     def test_tiny_numbers_of_swaps_work(self):
         for n_rows in (2, 3, 9):
-            combined = swaps.combine(np.random.default_rng(0).normal(size=(n_rows, 3)))
+            combined = swaps.combine(np.random.default_rng(0).normal(size=(n_rows, 3)), np.ones(3))
             assert 1 / n_rows <= combined.p_value <= 1
 
 
@@ -159,7 +160,10 @@ def p_value(samples, theta, x, seed, n_swaps=39):
     sums = portfolio.swapped(
         Simulations(samples, theta), {}, x, n_swaps=n_swaps, rng=np.random.default_rng(seed)
     )
-    return swaps.combine(np.column_stack(list(portfolio.families(sums).values()))).p_value
+    families = portfolio.families(sums)
+    return swaps.combine(
+        np.column_stack(list(families.values())), portfolio.weights(families)
+    ).p_value
 
 
 def plain(points):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FEWEST_DRAWS = 5
+_MOST_PRINTED = 4
 # What a study must be able to see before its silence says anything.
 _TELLING_BIAS, _TELLING_WIDTH = 0.5, 0.3
 
@@ -192,7 +193,8 @@ def check(
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
     )
     families = portfolio.families(sums)
-    combined = combine(np.column_stack(list(families.values())))
+    statistics = np.column_stack(list(families.values()))
+    combined = combine(statistics, portfolio.weights(families))
     effects = Effects.of(sims)
     rejected = combined.p_value <= level
     table = [
@@ -241,7 +243,9 @@ def _summary(check: Check) -> list[str]:
         f"{check.n_sims} simulations{dropped} × {check.n_draws} draws × "
         f"{len(check.parameters)} parameters"
     ]
-    lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings, 1)]
+    lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings[:_MOST_PRINTED], 1)]
+    if len(check.findings) > _MOST_PRINTED:
+        lines.append(f"  and {len(check.findings) - _MOST_PRINTED} more in `findings`")
     if check.findings:
         lines.append("  Seen by: " + ", ".join(_seen_by(check)))
     lines.append(f"  With 90% probability this study would have caught {check.detectable}.")

@@ -66,7 +66,8 @@ def findings(
     }
     order = [list(statistics)[k] for k in np.argsort(p[0], kind="stable")]
     single = dict(zip(statistics, p[0], strict=True))
-    kept = [name for name in order if adjusted[name] <= level]
+    # The whole has been rejected already, so a flaw that is clear on its own is named too.
+    kept = [name for name in order if adjusted[name] <= level or single[name] <= level / 5]
     # Rejected as a whole and no flaw on its own: the two likeliest.
     kept = kept or [name for name in order[:2] if single[name] <= level]
     evidence = _Evidence(sims, sums, effects, frozenset(kept))

@@ -278,6 +278,9 @@ class Block:
         """
         truths, draws = truths[self.where], draws[:, self.where]
         n_draws, n_block = draws.shape[:2]
+        if truths.dtype.kind == draws.dtype.kind == "f":
+            # Truths with more digits than draws could be told from them by those alone.
+            truths = truths.astype(min(truths.dtype, draws.dtype, key=lambda kind: kind.itemsize))
         # Simulations first in memory: whatever is done next is done to one simulation at a time.
         shape = (n_block, n_draws + 1, *draws.shape[2:])
         pooled = np.empty(shape, np.result_type(truths, draws)).swapaxes(0, 1)

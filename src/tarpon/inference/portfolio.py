@@ -1,6 +1,6 @@
 """The portfolio of `check`: what is ranked, and the families of statistics made of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.random import Generator
@@ -24,6 +24,9 @@ MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are 
 MOST_FEATURES = 64
 _SCORE = "score: "
 _TIED = 0.01  # the share of tied points from which ties are worth a family
+
+# Families with few scores, directed at what goes wrong most often, count twice.
+_TWICE = ("bias", "width", "scale", "data width")
 
 SEES = {
     "bias": "one parameter is shifted",
@@ -165,6 +168,11 @@ def product_families(sums: Sums) -> dict[str, Floats]:
         families["data"] = log_mean_exp(log_ratio(sums.data))
         families["data width"] = log_mean_exp(log_ratio(sums.data_width))
     return families
+
+
+def weights(names: Iterable[str]) -> Floats:
+    """Return how much each family counts in the combination."""
+    return np.array([2.0 if name in _TWICE else 1.0 for name in names])
 
 
 def families(sums: Sums) -> dict[str, Floats]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._types import Array, Floats, Ints
 from ..simulations import Block
-from .portfolio import moment_families, product_families
+from .portfolio import moment_families, product_families, weights
 from .swaps import Sums, row_p_values, totals
 
 BIASES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
@@ -124,7 +124,8 @@ def _powers(
     rows = np.concatenate([np.arange(n_rows), np.tile(stay, len(sizes))])
     others = product_families(sums)
     columns = [*own.values(), *(values[rows] for values in others.values())]
-    total = totals(row_p_values(np.column_stack(columns), n_rows))
+    p_values = row_p_values(np.column_stack(columns), n_rows)
+    total = totals(p_values, weights([*own, *others]))
     above = n_rows - 1 - np.searchsorted(np.sort(total[1:n_rows]), total[n_rows:])
     return ((1 + above) / n_rows <= level).reshape(len(sizes), -1).mean(axis=1)
 
