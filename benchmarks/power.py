@@ -132,7 +132,7 @@ def _write(lines: list[str], powers: dict, names: list[str], options: argparse.N
         "exact posteriors, where every test should reject in 5 % of studies. `check` sees the "
         "observations and, like HPD, the estimator's density where it has one; TARP has one "
         "uniform reference, as in the paper; SBC is adjusted by Bonferroni; C2ST is a boosted "
-        f"classifier of truths against draws next to their observations ({N_C2ST} studies); sbi is what its "
+        f"classifier of truths against draws and observations ({N_C2ST} studies); sbi is what its "
         "`check_tarp` returns. The last column is the share of rejected studies in which "
         "`check` called the flaw by a right name.",
         "",

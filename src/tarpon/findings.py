@@ -13,6 +13,7 @@ from .verdict import unsigned
 
 _CHAIN = 0.1  # the autocorrelation of neighbouring draws from which they look like a chain
 _FEWEST_FOR_RECOVERY = 20
+_ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all parameters
 _SHAPE = ("radial", "posterior balls", "random balls", "residuals", "density")
 
 
@@ -76,7 +77,7 @@ def findings(
     if not named:
         shape = min(_share_above(families[name]) for name in _SHAPE if name in families)
         named = [Finding("wrong shape", (), "no single number describes it", shape)]
-    return (*_outside(evidence, level), *named)
+    return (*named, *_outside(evidence, level))
 
 
 def warnings(effects: Effects) -> tuple[str, ...]:
@@ -138,11 +139,12 @@ def _biased(evidence: _Evidence, _: str, p_value: float) -> Finding:
 
 
 def _width(evidence: _Evidence, _: str, p_value: float) -> Finding | None:
-    single = evidence.sums.moments["marginals"][: evidence.sums.n_rows, 1]
-    whole = float(standardise(single.sum(axis=1), evidence.sums.n_rows)[0])
+    n_rows = evidence.sums.n_rows
+    single = evidence.sums.moments["marginals"][:n_rows, 1]
     k = evidence.strongest(single[0])
-    everywhere = abs(whole) >= 0.5 * abs(single[0, k])
-    sign = np.sign(whole if everywhere else single[0, k])
+    sign = np.sign(single[0, k])
+    others = float(standardise(single.sum(axis=1) - single[:, k], n_rows)[0])
+    everywhere = single.shape[1] > 1 and sign * others >= _ALSO_THERE
     factor = evidence.effects.width(None if everywhere else k)
     right = (factor.low <= 1 <= factor.high) or (factor.value > 1) != (sign > 0)
     if "wrong tails" in evidence.kept and right:
