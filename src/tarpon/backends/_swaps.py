@@ -7,6 +7,9 @@ import numpy as np
 from .._types import Array
 from ._threads import compiled, each
 
+# Signed indices may be negative, and checking for that keeps loops from being vectorised.
+_index = np.uint64
+
 
 def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Array]:
     """Rank all points of every simulation among its first `n_points`.
@@ -93,9 +96,9 @@ def _moments_kernel(ranks: Array, slots: Array, table: Array, sums: Array) -> No
         for i in range(slots.shape[1]):
             row = ranks[i, slots[b, i]]
             for c in range(table.shape[1]):
-                # Ranks are unsigned, so no index is checked for being negative.
-                for k in range(row.size):
-                    sums[b, c, k] += table[row[k], c]
+                total = sums[b, c]
+                for k in range(_index(row.size)):
+                    total[k] += table[row[k], c]
 
 
 def add_values(values: Array, slots: Array, sums: Array) -> None:
@@ -111,8 +114,9 @@ def add_values(values: Array, slots: Array, sums: Array) -> None:
 def _values_kernel(values: Array, slots: Array, sums: Array) -> None:
     for b in range(slots.shape[0]):
         for i in range(slots.shape[1]):
-            for k in range(values.shape[2]):
-                sums[b, k] += values[i, slots[b, i], k]
+            row, total = values[i, slots[b, i]], sums[b]
+            for k in range(_index(row.size)):
+                total[k] += row[k]
 
 
 def add_products(values: Array, slots: Array, others: Array, pairs: Array, crossed: Array) -> None:
@@ -139,15 +143,13 @@ def _products_kernel(
 ) -> None:
     for b in range(slots.shape[0]):
         for i in range(slots.shape[1]):
-            row = values[i, slots[b, i]]
+            row, other = values[i, slots[b, i]], others[i]
             for k in range(row.size):
-                value = row[k]
-                # From here on, so that the row below the diagonal stays empty.
-                after, products = row[k + 1 :], pairs[b, k, k + 1 :]
-                for m in range(after.size):
-                    products[m] += value * after[m]
-                for m in range(others.shape[1]):
-                    crossed[b, k, m] += value * others[i, m]
+                value, above, across = row[k], pairs[b, k], crossed[b, k]
+                for m in range(_index(k + 1), _index(row.size)):
+                    above[m] += value * row[m]
+                for m in range(_index(other.size)):
+                    across[m] += value * other[m]
 
 
 def inner_products(a: Array, b: Array) -> Array:

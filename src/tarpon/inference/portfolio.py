@@ -108,7 +108,7 @@ def features(data: Array, rng: Generator) -> Floats:
         basis, _ = np.linalg.qr(columns @ (columns.T @ sketch))
         turn, _, _ = np.linalg.svd(basis.T @ columns, full_matrices=False)
         columns = _standard((basis @ turn)[:, :n_kept])
-    return columns.astype(np.float32)
+    return np.ascontiguousarray(columns, dtype=np.float32)
 
 
 def _standard(columns: Floats) -> Floats:

@@ -143,7 +143,7 @@ def swap(
                 adder.add_slope(scores * slope_of[block.where, None], tied, slots)
                 width = table[:, 1][ranks].sum(axis=2)
                 adder.add_products(
-                    scores[:, :, chosen], width, slots[:n_rows], features[block.where]
+                    scores.take(chosen, axis=2), width, slots[:n_rows], features[block.where]
                 )
     return adder.finish(sims, n_rows, n_plays, chosen, table)
 
