@@ -109,8 +109,8 @@ def ranks(
     ax.axhline(1, color=_BAND, linewidth=0.8)
     ax.set(xlim=(0, 1), xlabel="Rank of the truth / (number of draws + 1)")
     ax.set(ylabel="Truths, relative to uniform")
-    ax.set_ylim(bottom=0)
-    ax.legend(frameon=False)
+    ax.set_ylim(0, 1.3 * max((high / flat).max(), (counts / flat).max()))
+    ax.legend(frameon=False, loc="upper right", ncols=2)
     return ax
 
 

@@ -1,7 +1,8 @@
 """Simulations: truths, the posterior draws for each, and what was observed."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
@@ -113,14 +114,10 @@ class Simulations:
             raise ValueError(
                 f"holding out {n} of {self.n_draws} draws leaves none to rank: draw more."
             )
-        left = replace(
-            self,
-            samples=self.samples[:-n],
-            log_prob_samples=(
-                None if self.log_prob_samples is None else self.log_prob_samples[:-n]
-            ),
-        )
-        left._set(box=self.box, n_dropped=self.n_dropped)
+        left = copy(self)
+        left._set(samples=self.samples[:-n])
+        if self.log_prob_samples is not None:
+            left._set(log_prob_samples=self.log_prob_samples[:-n])
         return left, self.samples[-n:]
 
     def blocks(self, rng: Generator | None = None, n_bytes: int = 0) -> "Iterator[Block]":
