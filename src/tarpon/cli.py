@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -141,12 +144,22 @@ def _test(test: Callable[..., Result | Check], file: Path, **options: Any) -> No
 
         sims: Simulations = files.load(file, on_invalid=options["on_invalid"])
         result = test(sims, rng=options["rng"])
-        click.echo(json.dumps(result.to_dict(), indent=2) if options["as_json"] else result)
+        as_json = options["as_json"]
+        click.echo(json.dumps(result.to_dict(), indent=2) if as_json else _wrapped(str(result)))
         if options["plot"]:
             _write(result.plot().figure, options["plot"], quiet=options["as_json"])
     except (ValueError, TypeError, OSError) as error:
         raise click.UsageError(str(error)) from error
     raise SystemExit(int(result.p_value <= options["level"]))
+
+
+def _wrapped(text: str) -> str:
+    """Break lines between words on a terminal; a pipe gets them whole."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    fill = partial(textwrap.fill, width=width, subsequent_indent="     ")
+    return "\n".join(fill(line) for line in text.splitlines())
 
 
 def _print_demo(results: dict[str, dict[str, Result]], n_dims: int) -> None:

@@ -34,7 +34,8 @@ class Finding:
     p_value: float
 
     def __str__(self) -> str:
-        place = f" in {' and '.join(self.where)}" if self.where else ""
+        link = " between " if len(self.where) == 2 else " in "
+        place = link + " and ".join(self.where) if self.where else ""
         size = f": {self.size}" if self.size else ""
         return f"{self.flaw}{place}{size}"
 

@@ -91,7 +91,7 @@ def plan(
             Simulations(points[1:], points[0]),
             {},
             None,
-            n_swaps=299,
+            n_swaps=999,
             rng=swaps,
             plants=Errors(pilot.integers(n_dims, size=Errors.n_plays)),
         )

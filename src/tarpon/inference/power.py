@@ -18,9 +18,9 @@ BIASES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 NARROWINGS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)  # logarithms of a factor
 CAUGHT = 0.9
 _N_PLAYS = 3
-_N_NOISE = 30
+_N_NOISE = 100
 _N_SIZES = 14
-_MOST_MOVED = 20_000
+_MOST_MOVED = 8_000
 
 
 @dataclass(frozen=True, eq=False)
