@@ -45,7 +45,7 @@ def read(samples: np.ndarray) -> None:
     )
 
 
-def seconds(function: Callable[[], object], budget: float = 3.0) -> float:
+def seconds(function: Callable[[], object], budget: float = 1.5) -> float:
     """Return the smallest time of many calls."""
     function()
     times, start = [], time.perf_counter()

@@ -28,6 +28,7 @@ _Pair: TypeAlias = tuple[int, int]
 _Arrays: TypeAlias = tuple[Array, Array, Array]
 
 _BLOCK_BYTES = 4 * 2**20
+_CACHED_BYTES = 2**19
 # Rows shorter than this many numbers are taken several at a time, where that needs no sums.
 _TILE = 64
 # The compiler unrolls rows of a length it knows, and puts draws or simulations in the lanes of
@@ -225,8 +226,7 @@ def _count(term: Callable[..., Any], samples: Array, constants: _Arrays) -> Ints
     if frozen:  # Simulations in the lanes want their constants side by side too.
         constants = np.asfortranarray(truth), np.asfortranarray(away), table
 
-    def run(first: int, last: int, counts: Array) -> None:
-        draws, sims = ((0, n_draws), (first, last)) if by_sims else ((first, last), (0, n_sims))
+    def count(draws: _Pair, sims: _Pair, counts: Array) -> None:
         rest = draws[1] - (draws[1] - draws[0]) % n_streams
         if draws[0] < rest:
             kernel = _counter(term, n_streams, by_sims, frozen)
@@ -234,6 +234,15 @@ def _count(term: Callable[..., Any], samples: Array, constants: _Arrays) -> Ints
         if rest < draws[1]:
             kernel = _counter(term, 1, True, 0)
             kernel(flat, steps, (rest, draws[1]), sims, constants, counts)
+
+    def run(first: int, last: int, counts: Array) -> None:
+        if by_sims:
+            count((0, n_draws), (first, last), counts)
+            return
+        # All constants are read again for every few draws, so take no more than the cache keeps.
+        n_kept = max(1, _CACHED_BYTES // (2 * n_dims * samples.itemsize))
+        for i in range(0, n_sims, n_kept):
+            count((first, last), (i, min(i + n_kept, n_sims)), counts)
 
     n_items = n_sims if by_sims else n_draws
     n_threads = n_threads_for(samples.nbytes, n_items)
