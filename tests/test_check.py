@@ -210,6 +210,12 @@ class TestSizes:
         found = tarpon.check(points[1:], points[0], rng=0, n_swaps=19)
         assert found.p_value > 0.04
 
+    @pytest.mark.parametrize("dtype", ["f2", "f4", ">f8", "i2", "g"])
+    def test_every_precision(self, dtype):
+        rng = np.random.default_rng(0)
+        points = (10 * rng.normal(size=(21, 30, 2))).astype(dtype)
+        assert tarpon.check(points[1:], points[0], rng=0, n_swaps=49).p_value > 0.02
+
     def test_constant_and_integer_parameters(self):
         rng = np.random.default_rng(0)
         theta, samples = rng.poisson(3, size=(100, 3)), rng.poisson(3, size=(40, 100, 3))
@@ -217,8 +223,9 @@ class TestSizes:
         assert tarpon.check(samples, theta, rng=0, n_swaps=99).p_value > 0.01
 
     def test_too_few_draws_are_refused(self):
-        with pytest.raises(ValueError, match="needs at least 5 draws"):
-            tarpon.check(np.zeros((4, 10, 1)), np.zeros((10, 1)))
+        for n_draws, n_sims in ((4, 10), (10, 1)):
+            with pytest.raises(ValueError, match="at least 2 simulations of 5 draws, but got"):
+                tarpon.check(np.zeros((n_draws, n_sims, 1)), np.zeros((n_sims, 1)))
         with pytest.raises(ValueError, match="`n_swaps` must be at least 1"):
             tarpon.check(zoo("exact", rng=0), n_swaps=0)
 

@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("[bd]*/*.md"))]
 FENCES = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
 
 
@@ -48,7 +49,7 @@ def test_the_demo_prints_what_is_shown(tmp_path):
         assert line.rstrip() in shown
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("*/*.md")))
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target

@@ -142,8 +142,13 @@ class TestErrorsSayWhatToDo:
     def test_theta_left_out_or_given_twice(self):
         with pytest.raises(TypeError, match="`theta` is missing"):
             tarpon.tarp(SAMPLES)
+        sims = Simulations(SAMPLES, THETA)
         with pytest.raises(TypeError, match="leave `theta` out"):
-            tarpon.sbc(Simulations(SAMPLES, THETA), THETA)
+            tarpon.sbc(sims, THETA)
+        with pytest.raises(TypeError, match="leave `x`, `names` out"):
+            tarpon.check(sims, x=THETA, names=["a", "b"])
+        with pytest.raises(TypeError, match="leave `log_prob_theta` out"):
+            tarpon.hpd(sims, np.zeros(6))
 
     @pytest.mark.parametrize(
         ("rng", "kind"), [(-1, ValueError), ("0", TypeError), (True, TypeError)]

@@ -14,6 +14,7 @@ from ._types import RNG, Array, ArrayLike, Floats
 
 ON_INVALID = ("raise", "drop")
 _SWAP_FALSE_ALARM = 1e-6
+_FEWEST_SIMS, _FEWEST_DRAWS = 2, 5
 _SQUARE = 100  # draws and simulations that suffice to see which axis is which
 
 
@@ -236,11 +237,11 @@ def needs_parameters(n_dims: int) -> None:
         raise ValueError("this test needs `samples` and `theta`, but only log-densities came.")
 
 
-def needs_draws(n_draws: int, fewest: int) -> None:
-    if n_draws < fewest:
+def needs_at_least(n_sims: int, n_draws: int) -> None:
+    if n_sims < _FEWEST_SIMS or n_draws < _FEWEST_DRAWS:
         raise ValueError(
-            f"`check` needs at least {fewest} draws a simulation, but got {n_draws}. Draw more, "
-            f"or use `sbc` and `tarp`, which work with one."
+            f"`check` needs at least {_FEWEST_SIMS} simulations of {_FEWEST_DRAWS} draws, but got "
+            f"{n_sims} of {n_draws}. Use `sbc` or `tarp`, which work with one."
         )
 
 

@@ -21,7 +21,6 @@ from .simulations import Simulations, simulations
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_FEWEST_DRAWS = 5
 _MOST_PRINTED = 4
 # What a study must be able to see before its silence says anything.
 _TELLING_BIAS, _TELLING_WIDTH = 0.5, 0.3
@@ -180,7 +179,7 @@ def check(
         names=names, on_invalid=on_invalid,
     )  # fmt: skip
     _check.needs_parameters(sims.n_dims)
-    _check.needs_draws(sims.n_draws, _FEWEST_DRAWS)
+    _check.needs_at_least(sims.n_sims, sims.n_draws)
     level = _check.probability("level", level)
     seed = _check.seed(rng)
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)

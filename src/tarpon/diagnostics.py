@@ -252,7 +252,7 @@ def hpd(
         True
     """
     sims = (
-        log_prob_samples
+        simulations(log_prob_samples, None, log_prob_theta=log_prob_theta)
         if isinstance(log_prob_samples, Simulations)
         else Simulations.of_densities(log_prob_samples, log_prob_theta, on_invalid=on_invalid)
     )

@@ -85,7 +85,7 @@ def plan(
     pilot, swaps = np.random.default_rng(_check.seed(rng)).spawn(2)
     n_sims = {}
     for n in _DRAWS if n_draws is None else (n_draws,):
-        _check.needs_draws(n, 5)
+        _check.needs_at_least(_PILOT, n)
         points = pilot.standard_normal((n + 1, _PILOT, n_dims), dtype=np.float32)
         sums = portfolio.swapped(
             Simulations(points[1:], points[0]),

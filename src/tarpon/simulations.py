@@ -187,8 +187,13 @@ def simulations(
 ) -> Simulations:
     """Return the simulations that a test was given, whole or as arrays."""
     if isinstance(samples, Simulations):
-        if theta is not None:
-            raise TypeError("`Simulations` hold the truths already: leave `theta` out.")
+        given = {"theta": theta, **more, "on_invalid": None}
+        extra = [f"`{name}`" for name, value in given.items() if value is not None]
+        if extra:
+            raise TypeError(
+                f"`Simulations` hold all data already: leave {', '.join(extra)} out, or put "
+                f"them into the `Simulations`."
+            )
         return samples
     if theta is None:
         raise TypeError("`theta` is missing: pass the true parameters, (n_sims, n_dims).")

@@ -1,6 +1,7 @@
 """The heavy part of the swap test on the CPU: pooled ranks, and sums of functions of them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Ar
         Ranks from 0 to `n_points - 1`, of the shape of `scores`; and in how many scores each
         point equals another, of shape `(n_sims, n_all)`.
     """
-    columns = np.ascontiguousarray(scores.swapaxes(1, 2))
+    columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
     ranks = np.empty(scores.shape, np.uint16 if n_points < 2**16 else np.uint32)
     tied = np.zeros(scores.shape[:2], np.int32)
 
@@ -39,6 +40,13 @@ def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Ar
 
     each(run, len(scores), 16 * scores.nbytes)
     return ranks, tied
+
+
+def _comparable(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type that kernels can compare and that keeps every number apart."""
+    if dtype.kind == "f":
+        return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
+    return np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
 
 
 @compiled
