@@ -320,7 +320,7 @@ def totals(p_values: Floats, weights: Floats) -> Floats:
     r"""Return :math:`\sum_f w_f \log(1 + 0.2 / p_f)` of p-values `(rows, n_families)`.
 
     A tempered harmonic mean: like the smallest p-value it sees a flaw that one family alone
-    sees, and it gains where several do. Measured against others in docs/power.md.
+    sees, and it gains where several do.
     """
     return np.log1p(0.2 / p_values) @ weights
 
