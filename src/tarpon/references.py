@@ -175,8 +175,7 @@ class Centre:
     """
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
-        total = sims.samples.sum(axis=0, dtype=float) + sims.theta
-        return total / (sims.n_draws + 1)
+        return sims.centres()
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,10 @@ class Simulations:
         low, high = (np.asarray(corner, dtype=float) for corner in self.box)
         return np.where(high > low, high - low, 1.0)
 
+    def centres(self) -> Floats:
+        """Return the mean of each simulation's points, truth and draws together."""
+        return (self.samples.sum(axis=0, dtype=float) + self.theta) / (self.n_draws + 1)
+
     def hold_out(self, n: int) -> "tuple[Simulations, Array]":
         """Split the last `n` draws off: return the simulations that are left, and those draws.
 
@@ -210,15 +214,12 @@ class Block:
         sims: The simulations.
         where: Which of them the block holds.
         truth: The place of each truth among its points, of shape `(n_block,)`.
-        extra: More points to be scored along, `(n_extra, n_block, n_dims)`, which must not
-            change the scores of the others.
-        played: The pooled points that the extra ones stand for, `(n_extra, n_block)`.
+        played: The pooled points that extra ones stand for, `(n_extra, n_block)`, if any.
     """
 
     sims: Simulations
     where: slice
     truth: Ints
-    extra: Array | None = None
     played: Ints | None = None
 
     @property
@@ -229,11 +230,18 @@ class Block:
     @cached_property
     def points(self) -> Array:
         """The truths and draws, and extra points if any, `(n_points, n_block, n_dims)`."""
-        if self.extra is None:
-            return self.pool(self.sims.theta, self.sims.samples)
-        pooled = self.pool(self.sims.theta, self.sims.samples)
-        both = np.concatenate([pooled.swapaxes(0, 1), self.extra.swapaxes(0, 1)], axis=1)
-        return both.swapaxes(0, 1)
+        return self.pool(self.sims.theta, self.sims.samples)
+
+    def extended(self, extra: Array, played: Ints) -> "Block":
+        """Return the block with more points to be scored along, `(n_extra, n_block, n_dims)`.
+
+        They stand for the points `played`, and must not change the scores of the others.
+        """
+        both = np.concatenate([self.points.swapaxes(0, 1), extra.swapaxes(0, 1)], axis=1)
+        longer = Block(self.sims, self.where, self.truth, played)
+        # What is known of the pooled points is not computed again.
+        vars(longer).update(points=both.swapaxes(0, 1), centre=self.centre, spread=self.spread)
+        return longer
 
     @property
     def pooled(self) -> Array:

@@ -17,7 +17,7 @@ from ..regions import (
     Residuals,
 )
 from ..simulations import Simulations
-from .swaps import Part, Plants, Sums, centres, log_mean_exp, log_ratio, standardise, swap
+from .swaps import Part, Plants, Sums, log_mean_exp, log_ratio, standardise, swap
 
 N_BALLS = 16
 MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are made
@@ -67,7 +67,7 @@ def swapped(
     return swap(
         sims,
         parts(sims, scores, place),
-        features(centres(sims) if data is None else data, sketch),
+        features(sims.centres() if data is None else data, sketch),
         n_swaps=n_swaps,
         most_chosen=MOST_CHOSEN,
         rng=label,

@@ -127,7 +127,7 @@ def swap(
     hide, label, choose = rng.spawn(3)
     table = components(sims.n_draws + 1)
     chosen = np.sort(choose.permutation(sims.n_dims)[:most_chosen])
-    slope_of = _standard_columns(centres(sims))
+    slope_of = _standard_columns(sims.centres())
     n_rows, n_plays = n_swaps + 1, 0 if plants is None else plants.n_plays
     n_more = 0 if plants is None else plants.n_plays + plants.n_extra
     adder = _Adder.empty(n_rows, n_rows + n_more, sims.n_dims, len(chosen), features.shape[1])
@@ -157,7 +157,7 @@ def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Blo
     plays = label.integers(block.n_points, size=(plants.n_plays, n_block))
     played = np.tile(plays, (plants.n_extra // plants.n_plays, 1))
     extra = np.broadcast_to(block.n_points + np.arange(plants.n_extra)[:, None], played.shape)
-    planted = Block(block.sims, block.where, block.truth, plants.points(block, played), played)
+    planted = block.extended(plants.points(block, played), played)
     return planted, np.concatenate([plays, extra]), played
 
 
@@ -171,11 +171,6 @@ def _ranks(region: Region, block: Block, played: Ints) -> tuple[Array, Array]:
     scores = _check.scores(scores, (n_all, len(block.truth)))
     scores = scores[..., None] if scores.ndim == 2 else scores
     return _swaps.pooled_ranks(scores.swapaxes(0, 1), block.n_points, played.T)
-
-
-def centres(sims: Simulations) -> Floats:
-    """Return the mean of each simulation's points, truth and draws together."""
-    return (sims.samples.sum(axis=0, dtype=float) + sims.theta) / (sims.n_draws + 1)
 
 
 def _standard_columns(numbers: Floats) -> Floats:
@@ -298,7 +293,7 @@ def row_p_values(statistics: Floats, n_rows: int) -> Floats:
             far = column > ordered[cut]
             p[far] = (n_rows - 1 - cut) / n_rows * np.exp((ordered[cut] - column[far]) / scale)
         out[:, k] = np.maximum(p, 1e-300)
-    return np.maximum(out, 1.0 / n_rows**2) if cut + 1 >= n_rows else out
+    return out
 
 
 @dataclass(frozen=True, eq=False)
