@@ -12,6 +12,7 @@ LAYERS = [
     *("_version", "_types", "_check", "backends", "_whiten", "simulations", "metrics"),
     *("references", "regions", "ranks", "curves", "inference", "verdict", "effects"),
     *("findings", "diagnostics", "checks", "planning", "problems", "adapters", "plots"),
+    "experiments",
     *("cli", "__main__", "__init__"),
 ]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import adapters, metrics, plots, problems, references, regions
+    from . import adapters, experiments, metrics, plots, problems, references, regions
     from .checks import Check, check
     from .diagnostics import Result, hpd, load, sbc, tarp
     from .planning import Plan, plan
@@ -24,6 +24,7 @@ __all__ = [
     "__version__",
     "adapters",
     "check",
+    "experiments",
     "hpd",
     "load",
     "metrics",

@@ -6,7 +6,8 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -19,6 +20,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .checks import Check
     from .diagnostics import Result
+    from .experiments import Outcome
     from .simulations import Simulations
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -36,6 +38,7 @@ def main() -> None:
     Test a file:    tarpon check draws.npz
     One test alone: tarpon tarp draws.npz --plot curve.png
     Plan a study:   tarpon plan 10 --bias 0.3
+    The paper:      tarpon reproduce all --quick
 
     A file is an .npz archive with `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims,
     n_dims), or with `log_prob_samples` and `log_prob_theta` for hpd. The exit status is 0 when
@@ -138,6 +141,57 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
     _write(plots.panels(results), out)
 
 
+@main.command()
+@click.argument("name")
+@click.option(
+    "--out",
+    default=Path("figures"),
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where everything goes.",
+)
+@click.option("--quick", is_flag=True, help="Run it small: all of them in three minutes.")
+@click.option(
+    "--galaxies",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Pictures for lensing, a .npy array (n, 16, 16), in place of Hubble's.",
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="Where the chains of lensing run: cpu, cuda, or auto.",
+)
+@click.option("--rng", default=2023, show_default=True, type=click.IntRange(min=0),
+              help="The seed.")  # fmt: skip
+def reproduce(
+    name: str, out: Path, quick: bool, galaxies: Path | None, device: str, rng: int
+) -> None:
+    """Run an experiment of the paper, or all of them.
+
+    NAME is one of method, gaussian, uninformative, lensing, connection, intuition, bias,
+    references, metrics, blindspots, errata; or all. Figures (PNG and PDF), numbers (JSON) and a
+    page with both are written. The exit status is 1 when a number is not what it must be.
+    """
+    from .experiments import EXPERIMENTS, Lab, reproduce
+
+    names = list(EXPERIMENTS) if name == "all" else [name]
+    hold = True
+    try:
+        with _progress() as track:
+            lab = Lab(out, quick, rng, galaxies, device, track)
+            if {"lensing", "errata"} & set(names):
+                _ = lab.prior  # What is missing for it is better said before an hour than after.
+            for one in names:
+                outcome = reproduce(one, lab)
+                _print_outcome(one, outcome)
+                hold &= all(claim.holds for claim in outcome.claims)
+    except (ValueError, ImportError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+    click.echo(f"all of it: {out / 'README.md'}")
+    raise SystemExit(int(not hold))
+
+
 def _test(test: Callable[..., Result | Check], file: Path, **options: Any) -> NoReturn:
     try:
         from .adapters import files
@@ -179,6 +233,42 @@ def _print_demo(results: dict[str, dict[str, Result]], n_dims: int) -> None:
             table.add_row(where, name, f"{result.p_value:.2g}", result.verdict)
         table.add_section()
     Console(width=None).print(table)
+
+
+def _print_outcome(name: str, outcome: Outcome) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    claims = Table("number", "must be", "is", "", title=name, title_justify="left")
+    for claim in outcome.claims:
+        mark = "[green]✓[/]" if claim.holds else "[red]✗[/]"
+        claims.add_row(claim.what, claim.wanted, f"{claim.value:.3g}", mark)
+    answers = Table("estimator", "the paper's tests", "check", "check says")
+    for answer in outcome.answers:
+        tests = "\n".join(f"{test}: p = {p:.2g}" for test, p in answer.tests.items())
+        answers.add_row(answer.case, tests, f"p = {answer.check:.2g}", answer.words)
+    for table in (claims, answers):
+        if table.row_count:
+            Console().print(table)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Iterable[Any], int, str], Iterator[Any]]]:
+    """Give a function that shows how far a loop is, on a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    terminal = Console(stderr=True)
+    with Progress(console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
+
+        def track(items: Iterable[Any], total: int, label: str) -> Iterator[Any]:
+            task = progress.add_task(label, total=total)
+            for item in items:
+                yield item
+                progress.advance(task)
+            progress.remove_task(task)
+
+        yield track
 
 
 def _write(figure: Any, path: Path, *, quiet: bool = False) -> None:

@@ -152,16 +152,44 @@ def _distance(estimate: Estimate, target: float) -> float:
     return abs(estimate.value - target) / max((estimate.high - estimate.low) / 2, 1e-12)
 
 
-def panels(results: "dict[str, dict[str, Result]]") -> "Figure":
-    """Draw one panel of coverage curves a case, from `{case: {label: result}}`."""
-    n = len(results)
-    figure, axes = plt.subplots(1, n, figsize=(3.1 * n, 3.2), sharey=True, squeeze=False)
-    figure.set_layout_engine("constrained", wspace=0.06)
-    for ax, (case, curves) in zip(axes[0], results.items(), strict=True):
+def panels(results: "dict[str, dict[str, Result]]", *, n_cols: int = 4) -> "Figure":
+    """Draw one panel of coverage curves a case, from `{case: {label: result}}`.
+
+    The panels share one legend, so every case should have the same labels.
+
+    Arguments:
+        results: The results of each case, by label.
+        n_cols: The number of panels beside each other.
+    """
+    n_cols = min(n_cols, len(results))
+    n_rows = -(-len(results) // n_cols)
+    figure, axes = plt.subplots(
+        n_rows, n_cols, figsize=(0.9 + 2.8 * n_cols, 0.7 + 3.0 * n_rows),
+        sharex=True, sharey=True, squeeze=False,
+    )  # fmt: skip
+    figure.set_layout_engine("constrained", wspace=0.06, hspace=0.04)
+    for ax, (case, curves) in zip(axes.flat, results.items(), strict=False):
         coverage(*curves.values(), labels=list(curves), ax=ax)
         ax.set_title(case)
         ax.label_outer()
+    for ax in axes.flat[len(results) :]:
+        ax.remove()
+    one_legend(figure, n_cols=n_cols + 1)
     return figure
+
+
+def one_legend(figure: "Figure", *, n_cols: int = 4) -> None:
+    """Put one legend below a figure in the place of those of its panels."""
+    entries = {}
+    for ax in figure.axes:
+        entries.update(dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)))
+        legend = ax.get_legend()
+        if legend is not None:
+            legend.remove()
+    figure.legend(
+        entries.values(), entries.keys(),
+        loc="outside lower center", ncols=min(n_cols, len(entries)), frameon=False,
+    )  # fmt: skip
 
 
 def _axes(ax: "Axes | None") -> "Axes":

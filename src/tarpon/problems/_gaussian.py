@@ -66,7 +66,8 @@ def gaussian(
         mean = draw.uniform(-_HALF_BOX, _HALF_BOX, size=shape)
         truth_z = np.sqrt(_TRUTH_VARIANCE[case]) * draw.standard_normal(shape)
         theta = mean + sd * (truth_z @ factor.T)
-    z = draw.standard_normal((n_draws, *shape)).astype(dtype, copy=False)
+    kind = np.float32 if np.dtype(dtype) == np.float32 else np.float64
+    z = draw.standard_normal((n_draws, *shape), dtype=kind).astype(dtype, copy=False)
     log_prob = -0.5 * np.einsum("jik,jik->ji", z, z)
     draws = z @ factor.T.astype(dtype) if full else z
     draws *= sd.astype(dtype)

@@ -1,0 +1,184 @@
+"""Gravitational lensing: two diffusion samplers of a lensed galaxy, one of them biased."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from .. import plots
+from .._types import Array, Floats
+from ..checks import check
+from ..diagnostics import tarp
+from ..problems import Lensing
+from ..references import Prior
+from ..simulations import Simulations
+from ._lab import Answer, Claim, Lab, Outcome, curve, distance
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from ..problems._lensing import Sampler
+
+_SAMPLERS = ("exact", "biased")
+_NOISE = 0.1
+_N_STEPS = 300
+
+
+def lensing(lab: Lab) -> Outcome:
+    """Sources of lensed galaxies, drawn with the exact and with an approximate likelihood."""
+    problem = Lensing(lab.prior, noise=_NOISE)
+    theta, x = problem.simulate(lab.size(500, 100), np.random.default_rng(lab.seed))
+    sampler = problem.sampler(*_SAMPLERS, n_steps=_N_STEPS, device=_device(lab))
+    store = Store(lab, sampler, x, n_draws=lab.size(1000, 100))
+    draws = store.fill()
+    studies = {name: Simulations(one, theta, x=x) for name, one in draws.items()}
+    results = {
+        name: tarp(sims, reference=Prior(problem.prior), rng=lab.seed)
+        for name, sims in studies.items()
+    }
+    outcome = Outcome(
+        figures={
+            "lensing": plots.panels({"lensed galaxies, 256 pixels": results}),
+            "lensing-example": _reconstruction(problem, theta[0], x[0], draws["exact"][:, 0]),
+        },
+        claims=[
+            Claim("exact: p-value", results["exact"].p_value, low=0.01),
+            Claim("biased: distance", distance(results["biased"]), low=0.2),
+            *_against_law(sampler, x, draws),
+        ],
+        answers=[
+            Answer.of(name, {"TARP": results[name]}, check(studies[name], rng=lab.seed))
+            for name in lab.track(_SAMPLERS, len(_SAMPLERS), "check")
+        ],
+        numbers={name: curve(result) for name, result in results.items()},
+    )
+    store.remove()
+    return outcome
+
+
+class Store:
+    """Draws on disk, a block of simulations at a time: a run that was cut off goes on from there.
+
+    A folder whose name tells everything that the draws depend on holds one array a sampler, and
+    one empty file for each block that is complete.
+    """
+
+    def __init__(self, lab: Lab, sampler: "Sampler", x: Floats, n_draws: int) -> None:
+        self.lab, self.sampler, self.x, self.n_draws = lab, sampler, x, n_draws
+        self.n_block = 5 if sampler.device == "cpu" else 50
+        galaxies = sampler.problem.galaxies
+        about = [lab.seed, x.shape, n_draws, _N_STEPS, self.n_block, sampler.device]
+        key = hashlib.sha256(json.dumps(about).encode())
+        key.update(np.round(galaxies.covariance, 9).tobytes())
+        self.folder = lab.out / f".lensing-{key.hexdigest()[:12]}"
+
+    def fill(self) -> dict[str, Array]:
+        """Return draws `(n_draws, n_sims, n_dims)` by sampler, and sample what is missing."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        arrays = {name: self._array(self.folder / f"{name}.npy") for name in self.sampler.chains}
+
+        def sample(start: int) -> None:
+            done = self.folder / f"block-{start}"
+            if done.exists():
+                return
+            rows = slice(start, start + self.n_block)
+            rng = np.random.default_rng([self.lab.seed, start])
+            for name, draws in self.sampler(self.x[rows], self.n_draws, rng).items():
+                arrays[name][rows] = draws
+                arrays[name].flush()
+            done.touch()
+
+        starts = range(0, len(self.x), self.n_block)
+        if self.sampler.device == "cpu":
+            self.lab.map(sample, starts, "chains")
+        else:
+            for start in self.lab.track(starts, len(starts), "chains"):
+                sample(start)
+        return {name: draws.swapaxes(0, 1) for name, draws in arrays.items()}
+
+    def remove(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder)
+
+    def _array(self, path: Path) -> np.memmap:
+        shape = (len(self.x), self.n_draws, len(self.sampler.problem.galaxies.mean))
+        if path.exists():
+            return np.lib.format.open_memmap(path, mode="r+")
+        return np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+
+
+def _device(lab: Lab) -> str:
+    if lab.device != "auto":
+        return lab.device
+    if find_spec("torch") is None:
+        return "cpu"
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _against_law(sampler: "Sampler", x: Floats, draws: dict[str, Array]) -> Iterator[Claim]:
+    """Compare the mean of each simulation's draws with the closed-form law of its chain."""
+    mean = sampler.problem.galaxies.mean
+    for name, chain in sampler.chains.items():
+        gain, covariance = chain.law()
+        expected = mean + sampler.problem.data(x) @ gain.T
+        off = draws[name].mean(axis=0, dtype=float) - expected
+        whitened = np.linalg.solve(np.linalg.cholesky(covariance), off.T)
+        scatter = float((whitened**2).mean()) * len(draws[name])
+        margin = 6 * float(np.sqrt(2 / whitened.size))
+        yield Claim(
+            f"{name}: scatter of means about their closed-form law, relative",
+            scatter, 1 - margin, 1 + margin,
+        )  # fmt: skip
+
+
+def _reconstruction(problem: Lensing, theta: Floats, x: Floats, draws: Array) -> "Figure":
+    """Draw one source and its image: truth, mean, spread and what is left."""
+    lensed = draws @ problem.matrix.T.astype(draws.dtype)
+    noise = problem.noise
+    mean, sd = draws.mean(axis=0), draws.std(axis=0)
+    rows = (
+        (theta, mean, sd, (theta - mean) / sd),
+        (x / noise, lensed.mean(axis=0) / noise, lensed.std(axis=0) / noise,
+         (x - lensed.mean(axis=0)) / noise),
+    )  # fmt: skip
+    titles = (
+        ("true source", "mean of the draws", "sd of the draws", "(truth − mean) / sd"),
+        ("observation", "mean, lensed", "sd, lensed", "residual"),
+    )
+    sides, units = (1.2, 4.0), ("brightness", "noise sd")
+    figure, axes = plt.subplots(2, 4, figsize=(12, 5.2), layout="constrained")
+    for k, (row, side) in enumerate(zip(axes, sides, strict=True)):
+        scale = (float(min(rows[k][0].min(), 0)), float(rows[k][0].max()))
+        for j, ax in enumerate(row):
+            limits = scale if j < 2 else (None, None) if j == 2 else (-4.0, 4.0)
+            _picture(ax, rows[k][j], side, "RdBu_r" if j == 3 else "magma", limits)
+            ax.set_title(titles[k][j])
+            label = "" if (k, j) == (0, 3) else units[k]
+            figure.colorbar(ax.images[0], ax=ax, label=label, fraction=0.046, pad=0.03)
+        row[0].set_ylabel("arc seconds")
+    for ax in axes[-1]:
+        ax.set_xlabel("arc seconds")
+    return figure
+
+
+def _picture(
+    ax: "Axes",
+    pixels: Array,
+    side: float,
+    colors: str,
+    limits: tuple[float | None, float | None],
+) -> None:
+    n_side = int(np.sqrt(len(pixels)))
+    ax.imshow(
+        pixels.reshape(n_side, n_side), origin="lower", interpolation="nearest", cmap=colors,
+        extent=(-side / 2, side / 2, -side / 2, side / 2), vmin=limits[0], vmax=limits[1],
+    )  # fmt: skip

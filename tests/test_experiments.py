@@ -1,0 +1,155 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tarpon.cli import main
+from tarpon.experiments import EXPERIMENTS, Claim, Lab, reproduce
+from tarpon.experiments._lab import about
+from tarpon.experiments._lensing import Store
+from tarpon.problems import Galaxies, Lensing
+
+SLOW = {"gaussian", "lensing", "blindspots"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in EXPERIMENTS],
+)
+def test_every_experiment_gives_the_numbers_that_it_must(name, tmp_path):
+    outcome = reproduce(name, Lab(tmp_path, quick=True, seed=2023))
+    assert [claim.what for claim in outcome.claims if not claim.holds] == []
+    for figure in outcome.figures:
+        assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
+    record = json.loads((tmp_path / f"{name}.json").read_text())
+    assert record["claims"][0]["value"] == outcome.claims[0].value
+    page = (tmp_path / "README.md").read_text()
+    assert f"tarpon reproduce {name} --quick" in page
+    assert all(claim.what in page for claim in outcome.claims)
+    # What the paper's tests say stands beside what `check` says.
+    assert all(answer.tests and 0 < answer.check <= 1 for answer in outcome.answers)
+    assert outcome.answers or name == "errata"
+
+
+def test_the_same_seed_gives_the_same_files(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        reproduce("uninformative", Lab(folder, quick=True, seed=1))
+    for path in one.iterdir():
+        assert path.read_bytes() == (two / path.name).read_bytes(), path.name
+    reproduce("uninformative", Lab(two, quick=True, seed=2))
+    assert (one / "uninformative.json").read_bytes() != (two / "uninformative.json").read_bytes()
+
+
+def test_a_claim_holds_between_its_limits():
+    assert Claim("", 0.5, 0.5, 0.5).holds
+    assert not Claim("", 0.5, low=0.6).holds
+    assert not Claim("", 0.5, high=0.4).holds
+    assert not Claim("", float("nan"), low=0.0).holds
+    assert [Claim("", 0, *limits).wanted for limits in ((1, None), (None, 2), (1, 2))] == [
+        *("≥ 1", "≤ 2", "1 to 2")
+    ]
+
+
+def test_rates_far_from_the_level_are_no_level():
+    assert about("", 5, 100).holds
+    assert not about("", 30, 100).holds
+    assert not about("", 0, 1000).holds
+
+
+@pytest.fixture
+def small():
+    prior = Galaxies(np.ones(3), np.eye(3))
+    problem = Lensing(prior, matrix=np.random.default_rng(0).normal(size=(4, 3)))
+    _, x = problem.simulate(23, np.random.default_rng(1))
+    return problem.sampler("exact", "biased", n_steps=20), x
+
+
+def test_chains_that_were_cut_off_go_on_from_there(small, tmp_path):
+    sampler, x = small
+    sampled = []
+
+    class Cut(Exception):
+        """A run that ends in the middle."""
+
+    def cut_off(items, total, label):
+        for k, item in enumerate(items):
+            if k == 2:
+                raise Cut
+            yield item
+
+    def counting(*args):
+        sampled.append(len(args[0]))
+        return sampler(*args)
+
+    counting.problem, counting.chains, counting.device = sampler.problem, sampler.chains, "cpu"
+    with pytest.raises(Cut):
+        Store(Lab(tmp_path, track=cut_off), counting, x, n_draws=7).fill()
+    before = sum(sampled)
+    resumed = Store(Lab(tmp_path), counting, x, n_draws=7)
+    done = len(list(resumed.folder.glob("block-*")))
+    assert done >= 2
+    draws = resumed.fill()
+    assert sum(sampled) == len(x)
+    assert before == sum(sampled[:done])
+    whole = Store(Lab(tmp_path / "other"), sampler, x, n_draws=7).fill()
+    for name, one in draws.items():
+        assert one.shape == (7, 23, 3)
+        np.testing.assert_array_equal(one, whole[name])
+    resumed.remove()
+    assert not resumed.folder.exists()
+
+
+def test_other_settings_never_meet_the_same_chains(small, tmp_path):
+    sampler, x = small
+    stores = [
+        Store(Lab(tmp_path, seed=seed), sampler, x[:n], n_draws=n_draws)
+        for seed, n, n_draws in ((0, 23, 7), (1, 23, 7), (0, 22, 7), (0, 23, 8))
+    ]
+    assert len({store.folder for store in stores}) == 4
+
+
+def test_the_command_line_prints_and_writes(tmp_path):
+    run = CliRunner().invoke(main, ["reproduce", "bias", "--quick", "--out", str(tmp_path)])
+    assert run.exit_code == 0, run.output
+    assert "p-value of TARP" in run.output
+    assert "check says" in run.output
+    assert (tmp_path / "bias.json").exists()
+
+
+def test_help_names_every_experiment():
+    words = CliRunner().invoke(main, ["reproduce", "--help"]).output.replace(";", ",")
+    assert all(f"{name}," in " ".join(words.split()) for name in EXPERIMENTS)
+
+
+def test_an_unknown_experiment_is_an_error(tmp_path):
+    run = CliRunner().invoke(main, ["reproduce", "everything", "--out", str(tmp_path)])
+    assert run.exit_code == 2
+    assert "there is no experiment 'everything', but method" in run.output
+
+
+def test_galaxies_that_are_none_are_refused_before_anything_runs(tmp_path):
+    path = tmp_path / "galaxies.npy"
+    np.save(path, np.ones((4, 5)))
+    out = tmp_path / "out"
+    run = CliRunner().invoke(
+        main, ["reproduce", "all", "--galaxies", str(path), "--out", str(out)]
+    )
+    assert run.exit_code == 2
+    assert "(n, 16, 16)" in " ".join(run.output.split())
+    assert not out.exists()
+
+
+def test_missing_packages_are_named_before_anything_runs(tmp_path):
+    code = (
+        "import sys\nsys.modules['sep'] = None\nfrom tarpon.cli import main\n"
+        f"main(['reproduce', 'all', '--out', {str(tmp_path / 'out')!r}])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert "pip install tarpon[lensing]" in run.stderr
+    assert not (tmp_path / "out").exists()
