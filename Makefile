@@ -19,7 +19,7 @@ lint: .venv/.stamp
 
 # Tests and timings against other packages of the field, in an environment of their own.
 peers: .venv-peers/.stamp
-	.venv-peers/bin/python -m pytest -q tests/test_peers.py --peers
+	.venv-peers/bin/python -m pytest -q tests -m peers --peers
 	.venv-peers/bin/python benchmarks/speed.py
 
 .venv/.stamp: pyproject.toml constraints.txt
@@ -33,7 +33,7 @@ peers: .venv-peers/.stamp
 	test -x .venv-peers/bin/python || $(PY) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install -q -U "pip>=25.1"
 	.venv-peers/bin/python -m pip install -q torch==2.13.0
-	.venv-peers/bin/python -m pip install -q -e . sbi==0.27.0 tarp==0.1.1 deprecation pytest xarray scikit-learn
+	.venv-peers/bin/python -m pip install -q -e . sbi==0.27.0 tarp==0.1.1 caustics==1.7.1 deprecation pytest hypothesis xarray scikit-learn
 	touch $@
 
 clean:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from .._types import Array, Floats
+from ..backends._threads import each
 from ._galaxies import Galaxies, pictures
 from ._lens import Lens
 
@@ -114,13 +115,17 @@ class Lensing:
         sigma = np.geomspace(start, end, n_steps + 1)[:-1]
         step = sigma**2 * 2 * np.log(start / end) / n_steps
         keep, pull = np.empty((2, n_steps, *unit.shape))
-        for k, (variance, h) in enumerate(zip(sigma**2, step, strict=True)):
-            shrink = (modes / (sizes + variance)) @ modes.T
-            middle = prior @ shrink if sampler == "exact" else unit
-            seen = self._curvature @ middle
-            gain = middle.T @ np.linalg.inv(self.noise**2 * unit + variance * seen)
-            keep[k] = unit - h * (shrink + gain @ seen)
-            pull[k] = h * gain
+
+        def fill(first: int, last: int) -> None:
+            for k in range(first, last):
+                shrink = (modes / (sizes + sigma[k] ** 2)) @ modes.T
+                middle = prior @ shrink if sampler == "exact" else unit
+                seen = self._curvature @ middle
+                gain = middle.T @ np.linalg.inv(self.noise**2 * unit + sigma[k] ** 2 * seen)
+                keep[k] = unit - step[k] * (shrink + gain @ seen)
+                pull[k] = step[k] * gain
+
+        each(fill, n_steps, keep.nbytes)
         return Chain(keep, pull, np.sqrt(step), float(start))
 
     def sampler(self, *names: str, n_steps: int = 300, device: str = "cpu") -> "Sampler":
