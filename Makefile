@@ -1,10 +1,13 @@
 PY ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast lint peers clean
+.PHONY: demo figures test test-fast lint peers clean
 
 demo: .venv/.stamp
 	$(BIN)/tarpon demo
+
+figures: .venv/.stamp
+	$(BIN)/tarpon reproduce all --quick
 
 test: lint
 	$(BIN)/python -m pytest -q -n 2

@@ -2,19 +2,25 @@
 
 import contextlib
 import io
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tarpon import experiments
+from tarpon.experiments._record import write_page
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("[bd]*/*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("[bde]*/*.md"))]
 FENCES = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+EXPERIMENTS = ROOT / "experiments"
 
 
 def test_python_runs_and_prints_what_is_shown():
@@ -53,3 +59,25 @@ def test_the_demo_prints_what_is_shown(tmp_path):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_page_of_experiments_is_what_the_command_writes(tmp_path):
+    for path in EXPERIMENTS.glob("*.json"):
+        shutil.copy(path, tmp_path)
+    write_page(tmp_path, list(experiments.EXPERIMENTS))
+    assert (tmp_path / "README.md").read_text() == (EXPERIMENTS / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", experiments.EXPERIMENTS)
+def test_committed_experiments_are_whole_and_give_their_numbers(name):
+    record = json.loads((EXPERIMENTS / f"{name}.json").read_text())
+    assert not record["quick"]
+    assert all(claim["holds"] for claim in record["claims"])
+    assert all((EXPERIMENTS / f"{figure}.png").exists() for figure in record["figures"])
+
+
+def test_errata_quote_the_numbers_of_their_experiment():
+    page = (ROOT / "docs" / "errata.md").read_text()
+    record = json.loads((EXPERIMENTS / "errata.json").read_text())
+    for claim in record["claims"]:
+        assert f"{claim['value']:.3g}" in page, claim["what"]
