@@ -38,6 +38,7 @@ from ._vectors import (
 )
 
 _Pair: TypeAlias = tuple[int, int]
+_Streams: TypeAlias = tuple[int, int, int, int, int]
 _Constants: TypeAlias = tuple[Array, Array, Array, int]
 
 # What is copied at once; how many truths are prepared at once; how many a cache keeps.
@@ -84,40 +85,40 @@ def extent(samples: Array) -> tuple[Array, Array]:
     return ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
 
 
-# Terms, of numbers or of tiles; `away` is t - r. They are compiled without "reassoc", which
-# could undo the care that they take.
+# Terms, of numbers or of tiles, each as two factors; `away` is t - r. Only their products and
+# sums may be rearranged: the factors are exact where a draw equals the truth or its mirror image.
 
 
-@register_jitable(fastmath={"contract"})
+@register_jitable(fastmath=False)
 def _l2(draw: Any, truth: Any, away: Any, scale: Any, *_: Any) -> Any:
-    """Return |s - r|^2 - |t - r|^2."""
-    step = draw - truth
-    # Each factor gets the square root of the weight: the weight itself, or the square of a
-    # step, may be out of range in single precision.
-    return (scale * step) * (scale * (step + (away + away)))
+    """Return the factors of |s - r|^2 - |t - r|^2."""
+    # Each gets the square root of the weight: the weight itself, or the square of a step, may
+    # be out of range in single precision.
+    step = scale * (draw - truth)
+    return step, step + scale * (away + away)
 
 
-@register_jitable(fastmath={"contract"})
+@register_jitable(fastmath=False)
 def _l1(draw: Any, truth: Any, away: Any, scale: Any, *_: Any) -> Any:
-    """Return |s - r| - |t - r|."""
+    """Return the factors of |s - r| - |t - r|."""
     step = draw - truth
     right = step + (away - abs(away))
     left = -(step + (away + abs(away)))
-    return scale * larger(right, left)
+    return scale, larger(right, left)
 
 
-@register_jitable(fastmath={"contract"})
+@register_jitable(fastmath=False)
 def _periodic(draw: Any, truth: Any, away: Any, scale: Any, turn: Any, per_turn: Any) -> Any:
-    """Return |s - r|^2 - |t - r|^2, both the short way round; so is `away`."""
+    """Return the factors of |s - r|^2 - |t - r|^2, both the short way round; so is `away`."""
     step = draw - truth
-    step = step - turn * np.rint((step + away) * per_turn)
-    return (scale * step) * (scale * (step + (away + away)))
+    step = scale * (step - turn * np.rint((step + away) * per_turn))
+    return step, step + scale * (away + away)
 
 
 @register_jitable
 def _order(draw: Any, truth: Any, *_: Any) -> Any:
     """Return the sign of s - t; the difference itself may overflow."""
-    return -1 if draw < truth else (0 if draw == truth else 1)
+    return 1, -1 if draw < truth else (0 if draw == truth else 1)
 
 
 # Kernels. All walk `flat`, the memory of the samples, by the steps from a draw to the next and
@@ -150,7 +151,8 @@ def _short_rows(
                         total = truth.dtype.type(0)
                         for k in range(_index(n_dims)):
                             row = table[0, k], table[1, k], table[2, k]
-                            total += term(number(flat[at + k]), truth[i, k], away[i, k], *row)
+                            a, b = term(number(flat[at + k]), truth[i, k], away[i, k], *row)
+                            total += a * b
                         n_below = np.int32(n_below + (total < 0))
                         n_equal = np.int32(n_equal + (total == 0))
                 counts[0, i] += n_below
@@ -163,46 +165,39 @@ def _short_rows(
 def _long_rows(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
     """Return the kernel for rows that fill a tile, with parameters in the lanes.
 
-    A tile holds some parameters of a few draws. The constants have the parameters of one tile
-    after those of another, as `_in_tiles` lays them out.
+    A tile holds a few parameters of `n_rows` draws that are `apart`; the next `n_times - 1`
+    tiles hold the same ones of draws that are `along` further. The constants are laid out by
+    `_in_tiles`.
     """
 
     def kernel(
-        flat: Array, steps: _Pair, draws: _Pair, sims: _Pair, constants: _Constants, counts: Array
+        flat: Array,
+        steps: _Pair,
+        draws: _Streams,
+        sims: _Pair,
+        constants: _Constants,
+        counts: Array,
     ) -> None:
         truth, away, table, n_dims = constants
+        first, n_rows, n_times = _index(draws[0]), _index(draws[1]), _index(draws[2])
+        apart, along = _index(draws[3] * steps[0]), _index(draws[4])
         zero, last = truth.dtype.type(0), _index(n_dims - N_COLUMNS)
-        n_full, n_left = divmod(draws[1] - draws[0], N_ROWS)
-        apart, along = (n_full, 1) if by_sims else (1, N_ROWS)
-        parts = (draws[0], N_ROWS, n_full, apart), (draws[1] - n_left, n_left, min(n_left, 1), 1)
-        for first, n_rows, n_tiles, apart in parts:
-            n_outer, n_inner = sims[1] - sims[0], n_tiles
-            if not by_sims:
-                n_outer, n_inner = n_inner, n_outer
-            for outer in range(_index(n_outer)):
-                for inner in range(_index(n_inner)):
-                    i = _index(sims[0]) + (outer if by_sims else inner)
-                    j = _index(first) + (inner if by_sims else outer) * _index(along)
-                    at = j * _index(steps[0]) + i * _index(steps[1])
-                    total = zeros(zero)
-                    for k in range(_index(0), _index(truth.shape[1]), _index(N_COLUMNS)):
-                        total = total + term(
-                            load(
-                                flat,
-                                at + min(k, last),
-                                _index(apart * steps[0]),
-                                _index(n_rows),
-                                zero,
-                            ),
-                            repeat(truth[i], k),
-                            repeat(away[i], k),
-                            repeat(table[0], k),
-                            repeat(table[1], k),
-                            repeat(table[2], k),
-                        )
-                    n_below, n_equal = row_signs(total, _index(n_rows))
-                    counts[0, i] += n_below
-                    counts[1, i] += n_equal
+        n_sims = _index(sims[1] - sims[0])
+        for outer in range(n_sims if by_sims else n_times):
+            for inner in range(n_times if by_sims else n_sims):
+                i = _index(sims[0]) + (outer if by_sims else inner)
+                turn = inner if by_sims else outer
+                at = (first + turn * along) * _index(steps[0]) + i * _index(steps[1])
+                total = zeros(zero)
+                for k in range(_index(0), _index(truth.shape[1]), _index(N_COLUMNS)):
+                    some = load(flat, at + (k if k < last else last), apart, n_rows, zero)
+                    points = repeat(truth[i], k), repeat(away[i], k)
+                    row = repeat(table[0], k), repeat(table[1], k), repeat(table[2], k)
+                    a, b = term(some, *points, *row)
+                    total = total + a * b
+                n_below, n_equal = row_signs(total, n_rows)
+                counts[0, i] += n_below
+                counts[1, i] += n_equal
 
     return compiled(kernel)
 
@@ -287,7 +282,7 @@ def _count(
         count = _count_short(term, by_sims, min(steps) == n_dims, n_dims)
     else:
         constants = *_in_tiles(truth, away, table), n_dims
-        count = _long_rows(term, by_sims)
+        count = _count_long(term, by_sims)
 
     def run(first: int, last: int, counts: Array) -> None:
         if by_sims:
@@ -311,7 +306,7 @@ def _count_short(
     term: Callable[..., Any], by_sims: bool, dense: bool, n_dims: int
 ) -> Callable[..., None]:
     """Return what counts rows of a few numbers, with as many streams as there are registers."""
-    n_streams = min(n_dims, 4) if by_sims else 4 if n_dims <= 4 else 2
+    n_streams = min(n_dims, 2) if by_sims else 4 if n_dims <= 4 else 2
 
     def count(flat: Array, steps: _Pair, draws: _Pair, *rest: Any) -> None:
         whole = draws[1] - (draws[1] - draws[0]) % n_streams
@@ -321,6 +316,20 @@ def _count_short(
         if whole < draws[1]:
             kernel = _short_rows(term, n_dims, 1, True, False)
             kernel(flat, steps, (whole, draws[1]), *rest)
+
+    return count
+
+
+def _count_long(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
+    """Return what counts longer rows, in tiles of draws; those left over fill a part of one."""
+
+    def count(flat: Array, steps: _Pair, draws: _Pair, *rest: Any) -> None:
+        kernel = _long_rows(term, by_sims)
+        n_times, n_left = divmod(draws[1] - draws[0], N_ROWS)
+        apart, along = (n_times, 1) if by_sims else (1, N_ROWS)
+        kernel(flat, steps, (draws[0], N_ROWS, n_times, apart, along), *rest)
+        if n_left:
+            kernel(flat, steps, (draws[1] - n_left, n_left, 1, 1, 0), *rest)
 
     return count
 

@@ -12,16 +12,20 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba import extending
+from numba.core import types
 from numba.core.datamodel import models
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic, overload, register_jitable, register_model
+from numba.extending import overload, register_jitable, register_model
 
 N_ROWS = N_COLUMNS = 8
 _int32 = ir.IntType(32)
+_FLOATS = {16: ir.HalfType(), 32: ir.FloatType(), 64: ir.DoubleType()}
+# As compiled code sees it, without the arguments of the compiler.
+intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
 
 
-class Tile(types.Type):  # type: ignore[misc]
+class Tile(types.Type):
     """The type of a tile whose numbers have a given precision."""
 
     def __init__(self, dtype: types.Float) -> None:
@@ -30,13 +34,14 @@ class Tile(types.Type):  # type: ignore[misc]
 
 
 @register_model(Tile)
-class _TileModel(models.PrimitiveModel):  # type: ignore[misc]
+class _TileModel(models.PrimitiveModel):
     def __init__(self, manager: Any, tile: Tile) -> None:
-        super().__init__(manager, tile, ir.ArrayType(_row(tile.dtype), N_ROWS))
+        rows = ir.ArrayType(_row(tile.dtype), N_ROWS)
+        super().__init__(manager, tile, rows)  # type: ignore[no-untyped-call]
 
 
 def _row(dtype: types.Float) -> ir.VectorType:
-    return ir.VectorType(ir.FloatType() if dtype == types.float32 else ir.DoubleType(), N_COLUMNS)
+    return ir.VectorType(_FLOATS[dtype.bitwidth], N_COLUMNS)
 
 
 def _rows(builder: ir.IRBuilder, tile: ir.Value) -> list[ir.Value]:
@@ -76,13 +81,13 @@ def load(_: Any, flat: Any, at: Any, apart: Any, n_rows: Any, like: Any) -> Any:
     """
 
     def build(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        _, at, apart, n_rows, _ = args
+        array, at, apart, n_rows, _ = args
         rows, offset = [], at.type(0)
         for r in range(N_ROWS):
             if r:
                 exists = builder.icmp_unsigned("<", n_rows.type(r), n_rows)
                 offset = builder.select(exists, builder.mul(apart, apart.type(r)), offset)
-            rows.append(_load_row(context, builder, flat, args[0], builder.add(at, offset), like))
+            rows.append(_load_row(context, builder, flat, array, builder.add(at, offset), like))
         return _tile(builder, rows)
 
     return Tile(like)(flat, *[types.uint64] * 3, like), build
@@ -93,7 +98,8 @@ def repeat(_: Any, flat: Any, at: Any) -> Any:
     """Return the tile in which every row is the one that starts at `flat[at]`."""
 
     def build(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        row = _load_row(context, builder, flat, *args, flat.dtype)
+        array, at = args
+        row = _load_row(context, builder, flat, array, at, flat.dtype)
         return _tile(builder, [row] * N_ROWS)
 
     return Tile(flat.dtype)(flat, types.uint64), build
@@ -114,10 +120,8 @@ def _load_row(
 ) -> ir.Value:
     assert flat.layout == "C", "neighbours in a row must be neighbours in memory"
     first = builder.gep(context.make_array(flat)(context, builder, array).data, [at])
-    size = flat.dtype.bitwidth // 8
-    stored = ir.HalfType() if size == 2 else first.type.pointee
-    pointer = builder.bitcast(first, ir.VectorType(stored, N_COLUMNS).as_pointer())
-    row = builder.load(pointer, align=size)
+    pointer = builder.bitcast(first, _row(flat.dtype).as_pointer())
+    row = builder.load(pointer, align=flat.dtype.bitwidth // 8)
     return row if _row(dtype) == row.type else builder.fpext(row, _row(dtype))
 
 
@@ -144,7 +148,8 @@ def row_signs(_: Any, tile: Any, n_rows: Any) -> Any:
             counts.append(builder.ctpop(builder.and_(bits, builder.not_(beyond))))
         return context.make_tuple(builder, signature.return_type, counts)
 
-    return types.UniTuple(types.int32, 2)(tile, types.uint64), build
+    two_counts = types.Tuple((types.int32, types.int32))  # type: ignore[no-untyped-call]
+    return two_counts(tile, types.uint64), build
 
 
 # Arithmetic: what is done to tiles is done to each of their rows.
@@ -184,9 +189,10 @@ def _of_two(function: Callable[..., Any], emit: Callable[..., ir.Value]) -> None
 def _named(name: str) -> Callable[..., ir.Value]:
     def emit(to: ir.IRBuilder, row: ir.Value) -> ir.Value:
         number = "f32" if row.type.element == ir.FloatType() else "f64"
-        function = ir.FunctionType(row.type, [row.type])
-        full_name = f"llvm.{name}.v{N_COLUMNS}{number}"
-        return to.call(cgutils.get_or_insert_function(to.module, function, full_name), [row])
+        function = to.module.declare_intrinsic(
+            f"llvm.{name}.v{N_COLUMNS}{number}", fnty=ir.FunctionType(row.type, [row.type])
+        )
+        return to.call(function, [row])
 
     return emit
 
