@@ -30,6 +30,14 @@ N_DRAWS = 1000
 ORDERS = ["draws first", "simulations first"]
 SHAPES = [(1000, 500, 2), (1000, 500, 256), (1000, 1000, 10), (200, 5000, 20)]
 
+METRICS: dict[str, Callable[..., object]] = {
+    "L1": lambda s, t, c: _kernels.closer_l1(s, t, c, np.ones(t.shape[1])),
+    "weighted": lambda s, t, c: _kernels.closer(s, t, c, np.linspace(1, 2, t.shape[1])),
+    "periodic": lambda s, t, c: _kernels.closer_periodic(
+        s, t, c, np.ones(t.shape[1]), np.ones(t.shape[1])
+    ),
+}
+
 
 @njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _sum(flat: np.ndarray, first: int, last: int) -> float:
@@ -113,9 +121,11 @@ def of_read_limit(
 
 def limits(megabytes: int, budget: float) -> Iterator[str]:
     dtypes = ["float16", "float32", "float64"]
-    yield "Part of the read limit that counting reaches (L2, ties counted), by the clock, and in "
-    yield "brackets by the CPU time of all threads, which busy neighbours disturb less; "
-    yield f"{N_DRAWS} draws, {megabytes} MB or more."
+    yield (
+        "Part of the read limit that counting reaches (L2, ties counted), by the clock, and in "
+        "brackets by the CPU time of all threads, which busy neighbours disturb less; "
+        f"{N_DRAWS} draws, {megabytes} MB or more."
+    )
     yield ""
     yield "| parameters | " + " | ".join(f"{d}, {o}" for d in dtypes for o in ORDERS) + " |"
     yield "|--:|" + "--:|" * len(dtypes) * len(ORDERS)
@@ -139,15 +149,6 @@ def limits(megabytes: int, budget: float) -> Iterator[str]:
             ]
             yield f"| {name} | {n_dims} | " + " | ".join(parts) + " |"
     yield ""
-
-
-METRICS: dict[str, Callable[..., object]] = {
-    "L1": lambda s, t, c: _kernels.closer_l1(s, t, c, np.ones(t.shape[1])),
-    "weighted": lambda s, t, c: _kernels.closer(s, t, c, np.linspace(1, 2, t.shape[1])),
-    "periodic": lambda s, t, c: _kernels.closer_periodic(
-        s, t, c, np.ones(t.shape[1]), np.ones(t.shape[1])
-    ),
-}
 
 
 def extra_megabytes(function: Callable[[], object]) -> float:
@@ -203,8 +204,10 @@ def contenders(
 
 
 def table() -> Iterator[str]:
-    yield "Counting is one pass; the whole call also finds the box, draws references and computes "
-    yield "the exact p-value. All get the same references; one that normalises says so."
+    yield (
+        "Counting is one pass; the whole call also finds the box, draws references and computes "
+        "the exact p-value. All get the same references; one that normalises says so."
+    )
     yield ""
     yield "| draws × simulations × parameters | precision | what | ms | × read | extra MB |"
     yield "|---|---|---|--:|--:|--:|"

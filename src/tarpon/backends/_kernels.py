@@ -279,7 +279,7 @@ def _count(
     if n_dims < N_COLUMNS:
         # Simulations in the lanes want their constants side by side too.
         constants = np.asfortranarray(truth), np.asfortranarray(away), table, n_dims
-        count = _count_short(term, by_sims, min(steps) == n_dims, n_dims)
+        count = _count_short(term, by_sims, min(steps) == n_dims, n_dims, samples.itemsize)
     else:
         constants = *_in_tiles(truth, away, table), n_dims
         count = _count_long(term, by_sims)
@@ -303,10 +303,13 @@ def _count(
 
 
 def _count_short(
-    term: Callable[..., Any], by_sims: bool, dense: bool, n_dims: int
+    term: Callable[..., Any], by_sims: bool, dense: bool, n_dims: int, itemsize: int
 ) -> Callable[..., None]:
-    """Return what counts rows of a few numbers, with as many streams as there are registers."""
-    n_streams = min(n_dims, 2) if by_sims else 4 if n_dims <= 4 else 2
+    """Return what counts rows of a few numbers, in as many streams as were measured to be best.
+
+    More would not fit into the registers; and streams of tiny rows end before they are worth it.
+    """
+    n_streams = (2 if n_dims * itemsize > 4 else 1) if by_sims else (4 if n_dims <= 4 else 2)
 
     def count(flat: Array, steps: _Pair, draws: _Pair, *rest: Any) -> None:
         whole = draws[1] - (draws[1] - draws[0]) % n_streams
