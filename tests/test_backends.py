@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -20,6 +21,16 @@ LAYOUTS = {
     "every other": lambda a: np.repeat(np.repeat(a, 2, axis=0), 3, axis=2)[::2, :, ::3],
     "part of a row": lambda a: np.concatenate([a, a], axis=-1)[..., : a.shape[-1]],
 }
+BOTH_ORDERS = [LAYOUTS["draws first"], LAYOUTS["simulations first"]]
+LENGTHS = {
+    "closer": lambda d, weight: (weight * d**2).sum(axis=-1),
+    "closer_l1": lambda d, weight: (weight * abs(d)).sum(axis=-1),
+    "closer_periodic": lambda d, weight, period: (
+        weight * (d - np.where(np.isinf(period), 0, period) * np.rint(d / period)) ** 2
+    ).sum(axis=-1),
+}
+# Where distances cancel: (offset of all points, width of the posterior), references within 1.
+CASES = [(0, 1), (1e3, 1), (1e5, 1), (0, 1e-3), (0, 1e-5), (10, 1e-4)]
 every_backend = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 
@@ -41,7 +52,19 @@ def test_numpy_arrays_go_to_the_fused_kernels():
 def agree(ours, definition, n_near_ties=0):
     for mine, yours in zip(ours, definition, strict=True):
         assert mine.dtype == np.int64
-        assert abs(mine - yours).sum() <= n_near_ties
+        assert (abs(mine - yours) <= n_near_ties).all()
+
+
+def agree_on(name, backend, samples, theta, centers, *more):
+    """Compare counts, but for draws whose distance is the truth's to within rounding."""
+    draws, truth = (
+        LENGTHS[name](points.astype(float) - centers, *more) for points in (samples, theta)
+    )
+    rounding = 1e-6 if samples.dtype in (np.float16, np.float32) else 1e-14
+    near = (abs(draws - truth) < rounding * len(centers[0]) * (draws + truth)).sum(axis=0)
+    same = (samples == theta).all(axis=-1).sum(axis=0)
+    agree(getattr(backend, name)(samples, theta, centers, *more),
+          getattr(_numpy, name)(samples, theta, centers, *more), near - same)  # fmt: skip
 
 
 @every_backend
@@ -53,19 +76,86 @@ def test_counts_are_those_of_the_definition(backend, layout, dtype, shape):
     samples = layout(samples)
     if samples.shape != shape:
         pytest.skip("the layout does not keep this shape")
-    # Small integers and half floats lie on a lattice, where distances nearly tie often.
-    near = 2 if dtype in ("f4", "f8") else 3 * shape[1]
-    agree(backend.closer(samples, theta, centers, weight),
-          _numpy.closer(samples, theta, centers, weight), near)  # fmt: skip
-    agree(backend.closer_l1(samples, theta, centers, weight),
-          _numpy.closer_l1(samples, theta, centers, weight), near)  # fmt: skip
     period = np.where(np.arange(shape[2]) % 2, np.inf, 12.0)
-    agree(backend.closer_periodic(samples, theta, centers, weight, period),
-          _numpy.closer_periodic(samples, theta, centers, weight, period), near)  # fmt: skip
+    agree_on("closer", backend, samples, theta, centers, weight)
+    agree_on("closer_l1", backend, samples, theta, centers, weight)
+    agree_on("closer_periodic", backend, samples, theta, centers, weight, period)
     agree(backend.smaller(samples, theta), _numpy.smaller(samples, theta))
     for mine, yours in zip(backend.extent(samples), _numpy.extent(samples), strict=True):
         np.testing.assert_array_equal(mine, yours)
         assert mine.dtype == yours.dtype
+
+
+@every_backend
+@pytest.mark.parametrize("order", BOTH_ORDERS, ids=["draws first", "simulations first"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize(
+    "n_dims", [1, 2, 3, 4, 7, 8, 9, 10, 13, 16, 17, 20, 31, 32, 33, 50, 100, 256, 1000]
+)
+def test_rows_of_every_length_are_counted(backend, order, dtype, n_dims):
+    for n_draws in (3, 8, 37):
+        samples, theta, centers, weight = points(n_draws, 6, n_dims, dtype)
+        samples[1] = theta
+        agree_on("closer", backend, order(samples), theta, centers, weight)
+
+
+@every_backend
+@pytest.mark.parametrize("order", BOTH_ORDERS, ids=["draws first", "simulations first"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("n_dims", [3, 8, 13, 33])
+def test_values_that_are_not_finite_count_as_in_the_definition(backend, order, dtype, n_dims):
+    samples, theta, centers, weight = points(3 * n_dims + 20, 6, n_dims, dtype)
+    every = np.arange(n_dims)
+    for first, value in enumerate((np.nan, np.inf, -np.inf)):
+        samples[first * n_dims + every, :, every] = value
+    bad, good = order(samples), order(samples[3 * n_dims :])
+    for name in ("closer", "closer_l1"):
+        count, definition = getattr(backend, name), getattr(_numpy, name)
+        agree(count(bad, theta, centers, weight), definition(bad, theta, centers, weight))
+        agree(count(bad, theta, centers, weight), count(good, theta, centers, weight))
+
+
+@every_backend
+@pytest.mark.parametrize("order", BOTH_ORDERS, ids=["draws first", "simulations first"])
+@pytest.mark.parametrize("size", [1e-42, 1e-25, 1e25])
+@pytest.mark.parametrize("n_dims", [3, 13])
+def test_single_precision_has_room_for_the_squares_of_all_numbers(backend, order, size, n_dims):
+    rng = np.random.default_rng(0)
+    theta, centers = (size * rng.normal(size=(2, 30, n_dims))).astype("f4")
+    samples = (size * rng.normal(size=(50, 30, n_dims))).astype("f4")
+    unit = [a.astype(float) / size for a in (samples, theta, centers)]
+    agree(backend.closer(order(samples), theta, centers.astype(float), np.ones(n_dims)),
+          _numpy.closer(*unit, np.ones(n_dims)))  # fmt: skip
+
+
+@every_backend
+@pytest.mark.parametrize("n_dims", [2, 11])
+def test_mirror_images_of_the_truth_are_ties(backend, n_dims):
+    rng = np.random.default_rng(0)
+    theta = rng.integers(-50, 50, size=(20, n_dims)).astype("f4")
+    centers = rng.integers(-50, 50, size=(20, n_dims)).astype(float)
+    samples = np.where(rng.random((40, 20, n_dims)) < 0.5, theta, 2 * centers - theta).astype("f4")
+    weight = rng.uniform(0.5, 2.0, size=n_dims)
+    for order in BOTH_ORDERS:
+        below, equal = backend.closer(order(samples), theta, centers, weight)
+        assert (below == 0).all()
+        assert (equal == 40).all()
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4"])
+@pytest.mark.parametrize("n_dims", [2, 10])
+def test_extra_memory_does_not_grow_with_the_samples(dtype, n_dims):
+    n_sims = 4_000_000 // n_dims
+    theta = np.zeros((n_sims, n_dims), dtype=dtype)
+    samples = np.broadcast_to(theta, (20, n_sims, n_dims))  # in no memory of its own
+    centers, weight = np.broadcast_to(1.0, theta.shape), np.ones(n_dims)
+    _kernels.closer(samples[:, :10], theta[:10], centers[:10], weight)
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    counts = _kernels.closer(samples, theta, centers, weight)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak - before - counts[0].nbytes - counts[1].nbytes < 32e6
 
 
 @every_backend
@@ -89,7 +179,7 @@ def test_copies_of_the_truth_are_ties_always(backend, dtype, n_dims):
 
 
 @every_backend
-@pytest.mark.parametrize(("offset", "width"), [(0, 1), (1e3, 1), (1e5, 1), (0, 1e-5), (10, 1e-4)])
+@pytest.mark.parametrize(("offset", "width"), CASES)
 def test_single_precision_puts_no_draw_on_the_wrong_side(backend, offset, width):
     rng = np.random.default_rng(0)
     theta = (offset + width * rng.normal(size=(100, 10))).astype("f4")
@@ -99,7 +189,7 @@ def test_single_precision_puts_no_draw_on_the_wrong_side(backend, offset, width)
     expected = (((exact[0] - exact[2]) ** 2).sum(-1) < ((exact[1] - exact[2]) ** 2).sum(-1)).sum(
         axis=0
     )
-    for order in (LAYOUTS["draws first"], LAYOUTS["simulations first"]):
+    for order in BOTH_ORDERS:
         below, _ = backend.closer(order(samples), theta, centers, np.ones(10))
         assert (below != expected).sum() == 0
 

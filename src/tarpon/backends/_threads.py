@@ -57,8 +57,7 @@ def share(
 
     Each thread writes to a result of its own, or all to the same if there is but one.
     """
-    # A multiple of four, since draws are counted in groups.
-    step = 4 * -(-n_items // (4 * _CHUNKS_PER_THREAD * n_threads)) if n_threads > 1 else n_items
+    step = -(-n_items // (_CHUNKS_PER_THREAD * n_threads)) if n_threads > 1 else n_items
     ranges: SimpleQueue[int | None] = SimpleQueue()
     for first in [*range(0, n_items, max(step, 1)), *[None] * n_threads]:
         ranges.put(first)
