@@ -152,7 +152,9 @@ def main() -> None:
     ]
     for line in lines:
         print(line)
-    parts = (counting(limit, asked.quick),) if asked.quick else (counting(limit, False), checking())
+    parts = (
+        (counting(limit, asked.quick),) if asked.quick else (counting(limit, False), checking())
+    )
     for part in parts:
         for line in part:
             print(line, flush=True)

@@ -81,6 +81,14 @@ def beside(numbers: Array, array: Array) -> Array:
     return host(numbers)
 
 
+def zeros(shape: tuple[int, ...], array: Array) -> Array:
+    """Return zeros in single precision where the array is."""
+    if package(array) == "torch":
+        torch = sys.modules["torch"]
+        return torch.zeros(shape, dtype=torch.float32, device=array.device)
+    return np.zeros(shape, dtype=np.float32)
+
+
 def double(array: Array) -> Array:
     """Return an array in double precision."""
     xp = namespace(array)
