@@ -20,6 +20,7 @@ import triton
 import triton.language as tl
 
 from tarpon.backends import _torch, _triton
+from tarpon.backends._terms import prepare
 
 N_NUMBERS, N_DRAWS = 10**9, 1000
 DIMS = (1, 2, 4, 8, 16, 32, 64, 100, 256, 1000)
@@ -84,7 +85,8 @@ def row(n_dims: int, dtype: torch.dtype, sims_first: bool, n_centers: int, limit
     shape = (n_sims, n_centers, n_dims) if n_centers > 1 else (n_sims, n_dims)
     centers = np.random.default_rng(0).uniform(-2, 2, size=shape)
     around = torch.as_tensor(centers, device="cuda").reshape(n_sims, n_centers, n_dims)
-    constants = _torch._constants("l2", samples, theta, around, weight, np.inf)
+    truth = theta.to(_torch._working(dtype))
+    constants = prepare("l2", truth, theta.double()[:, None] - around, weight, np.inf)
     took = milliseconds(lambda: _triton.closer("l2", samples, constants))
     share = samples.nbytes / limit / (took / 1e3)
     cells = [

@@ -89,6 +89,14 @@ def zeros(shape: tuple[int, ...], array: Array) -> Array:
     return np.zeros(shape, dtype=np.float32)
 
 
+def alike(truths: Array, draws: Array) -> Array:
+    """Return the truths with no more digits than draws: they could be told by those alone."""
+    if kind(truths) == kind(draws) == "f":
+        precision = min(truths.dtype, draws.dtype, key=lambda dtype: dtype.itemsize)
+        return namespace(truths).asarray(truths, dtype=precision)
+    return truths
+
+
 def double(array: Array) -> Array:
     """Return an array in double precision."""
     xp = namespace(array)

@@ -98,6 +98,11 @@ class HighestDensity:
     def scores(self, block: Block) -> Array:
         return -block.log_prob
 
+    def count(self, sims: Simulations) -> tuple[Ints, Ints]:
+        draws, truths = sims.log_probs()
+        below, equal = backends.of(draws).smaller(draws[..., None], truths[:, None])
+        return sims.n_draws - (below + equal)[:, 0], equal[:, 0]
+
 
 @dataclass(frozen=True)
 class HalfLines:

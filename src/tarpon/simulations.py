@@ -117,6 +117,16 @@ class Simulations:
         total = self.samples.sum(axis=0, dtype=double) + self.theta
         return _arrays.host(total / (self.n_draws + 1))
 
+    def log_probs(self) -> tuple[Array, Array]:
+        """Return the log-densities of the draws and of the truths."""
+        draws, truths = self.log_prob_samples, self.log_prob_theta
+        if truths is None or draws is None:
+            raise ValueError(
+                "highest-density regions need the estimator's log-densities: pass "
+                "`log_prob_samples=` (n_draws, n_sims) and `log_prob_theta=` (n_sims,)."
+            )
+        return draws, _arrays.alike(truths, draws)
+
     def hold_out(self, n: int) -> "tuple[Simulations, Array]":
         """Split the last `n` draws off: return the simulations that are left, and those draws.
 
@@ -285,12 +295,7 @@ class Block:
     @cached_property
     def log_prob(self) -> Array:
         """The log-densities of the points, of shape `(n_points, n_block)`."""
-        truths, draws = self.sims.log_prob_theta, self.sims.log_prob_samples
-        if truths is None or draws is None:
-            raise ValueError(
-                "highest-density regions need the estimator's log-densities: pass "
-                "`log_prob_samples=` (n_draws, n_sims) and `log_prob_theta=` (n_sims,)."
-            )
+        draws, truths = self.sims.log_probs()
         return self.pool(truths, draws)
 
     @property

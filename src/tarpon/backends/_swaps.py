@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import host
+from .._arrays import alike, host
 from .._types import Array, Ints
 from ._threads import compiled, each
 
@@ -19,10 +19,7 @@ def pool(truths: Array, draws: Array, place: Ints) -> Array:
     Truths go to their places, and the draws that were there to the end.
     """
     truths, draws = host(truths), host(draws)
-    n_draws, n_sims = draws.shape[:2]
-    if truths.dtype.kind == draws.dtype.kind == "f":
-        # Truths with more digits than draws could be told from them by those alone.
-        truths = truths.astype(min(truths.dtype, draws.dtype, key=lambda kind: kind.itemsize))
+    truths, (n_draws, n_sims) = alike(truths, draws), draws.shape[:2]
     # Simulations first in memory: whatever is done next is done to one simulation at a time.
     shape = (n_sims, n_draws + 1, *draws.shape[2:])
     pooled = np.empty(shape, np.result_type(truths, draws)).swapaxes(0, 1)

@@ -4,35 +4,21 @@ Kernels of Triton read the samples once. Where there are none, the same terms ar
 itself, over a few simulations at a time.
 """
 
-import math
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._arrays import beside, host
+from .._arrays import beside, double, host
 from .._types import Array, Floats, Ints
+from ._terms import Constants, gap, prepare
 
 _BLOCK_BYTES = 64 * 2**20
 _SINGLE = (torch.float16, torch.bfloat16, torch.float32)
-
-
-class Constants(NamedTuple):
-    """What the terms need beside the draws, in the precision that they are computed in.
-
-    Arguments:
-        truth: The truths :math:`t`, of shape `(n_sims, n_dims)`.
-        away: The differences :math:`t - r`, doubled for "l2", `(n_sims, n_centers, n_dims)`.
-        table: Scale, period and its inverse of each parameter, `(3, n_dims)`.
-    """
-
-    truth: Tensor
-    away: Tensor
-    table: Tensor
 
 
 def extent(samples: Tensor) -> tuple[Array, Array]:
@@ -86,7 +72,8 @@ def _closer(
     """Count the draws for which the terms sum to less than zero, and to zero."""
     n_dims = samples.shape[2]
     around = beside(np.asarray(centers, dtype=float), samples).reshape(len(theta), -1, n_dims)
-    constants = _constants(term, samples, theta, around, scale, period)
+    truth = _exact(theta, _working(samples.dtype)).contiguous()
+    constants = prepare(term, truth, double(theta)[:, None] - around, scale, period)
     fused = _fused(samples)
     counts = torch.zeros((2, *around.shape[:2]), dtype=torch.int64, device=samples.device)
     for sims, block in _blocks(samples, in_place=fused is not None):
@@ -96,53 +83,10 @@ def _closer(
     return below, equal
 
 
-def _constants(
-    term: str,
-    samples: Tensor,
-    theta: Tensor,
-    centers: Tensor,
-    scale: Floats,
-    period: Floats | float,
-) -> Constants:
-    """Return what the terms need, with differences taken in double precision."""
-    truth = _exact(theta, _working(samples.dtype)).contiguous()
-    turn = np.where(np.isfinite(period), period, 0.0)
-    away = theta.double()[:, None] - centers
-    if term == "periodic":
-        away -= beside(turn, away) * torch.round(away / beside(np.asarray(period), away))
-    # Rounded down, or the far side of the circle might be farther than the truth that is there.
-    per_turn = (1 - 8 * torch.finfo(truth.dtype).eps) / np.asarray(period)
-    shape = (samples.shape[2],)
-    rows = (_centered(np.broadcast_to(scale, shape), away), turn, per_turn)
-    table = np.stack([np.broadcast_to(row, shape) for row in rows])
-    away = 2 * away if term == "l2" else away
-    return Constants(truth, away.to(truth.dtype), beside(table, truth).to(truth.dtype))
-
-
-def _centered(scale: Floats, away: Tensor) -> Floats:
-    """Return the scale times a power of two that brings the largest difference near one."""
-    scale = scale / (np.max(scale, initial=0.0) or 1.0)
-    sizes = abs(away) * beside(scale, away)
-    largest = float(torch.where(sizes.isfinite(), sizes, 0.0).max()) if sizes.numel() else 0.0
-    return np.ldexp(scale, min(-math.frexp(largest)[1], 126))
-
-
 def _count(term: str, draws: Tensor, constants: Constants) -> Tensor:
     """Count without Triton, `(2, n_sims, n_centers)`."""
-    truth, away, (scale, turn, per_turn) = constants
-    counts = []
-    for center in away.unbind(dim=1):
-        step = draws.to(truth.dtype) - truth
-        if term == "l1":
-            right = step + (center - abs(center))
-            left = -(step + (center + abs(center)))
-            gap = (scale * torch.maximum(right, left)).sum(dim=-1)
-        else:
-            if term == "periodic":
-                step -= turn * torch.round((step + center) * per_turn)
-                center = 2 * center
-            gap = ((scale * step) * (scale * (step + center))).sum(dim=-1)
-        counts.append(torch.stack([(gap < 0).sum(dim=0), (gap == 0).sum(dim=0)]))
+    gaps = (gap(term, draws, constants, center, torch) for center in range(constants.n_centers))
+    counts = [torch.stack([(each < 0).sum(dim=0), (each == 0).sum(dim=0)]) for each in gaps]
     return torch.stack(counts, dim=2)
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
-from .._arrays import beside
+from .._arrays import alike, beside
 from .._types import Ints
 
 _ROW_BYTES = 512 * 2**20
@@ -14,10 +14,7 @@ _ROW_BYTES = 512 * 2**20
 
 def pool(truths: Tensor, draws: Tensor, place: Ints) -> Tensor:
     """Return truths `(n_sims, ...)` and draws `(n_draws, n_sims, ...)` as one tensor."""
-    n_draws, n_sims = draws.shape[:2]
-    if truths.is_floating_point() and draws.is_floating_point():
-        # Truths with more digits than draws could be told from them by those alone.
-        truths = truths.to(min(truths.dtype, draws.dtype, key=lambda kind: kind.itemsize))
+    truths, (n_draws, n_sims) = alike(truths, draws), draws.shape[:2]
     pooled = torch.empty(
         (n_sims, n_draws + 1, *draws.shape[2:]),
         dtype=torch.promote_types(truths.dtype, draws.dtype),

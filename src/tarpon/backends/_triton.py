@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ._torch import Constants
+from ._terms import Constants
 
 _LONGEST_ROW = 128  # numbers that are held at once; of longer rows, a part at a time
 _PART = 64

@@ -183,13 +183,13 @@ def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Blo
 
 def _ranks(region: Region, block: Block, played: Ints) -> tuple[Array, Array]:
     """Return pooled ranks `(n_block, n_all, n_scores)` of a region, and how often points tie."""
-    scores = _arrays.beside(region.scores(block), block.points)
+    scores = _arrays.beside(_check.where_it_is("scores", region.scores(block)), block.points)
     n_all = len(block.points)
     if scores.shape[:1] == (block.n_points,) and block.n_points < n_all:
         # Numbers that came with the draws are not known of planted points: nothing is planted.
         extra = scores[played, np.arange(scores.shape[1])]
         scores = _arrays.namespace(scores).concatenate([scores, extra])
-    scores = _check.scores(scores, (n_all, len(block.truth)))
+    scores = _arrays.beside(_check.scores(scores, (n_all, len(block.truth))), block.points)
     scores = scores[..., None] if scores.ndim == 2 else scores
     rank = backends.engine(scores).pooled_ranks
     return rank(scores.swapaxes(0, 1), block.n_points, _arrays.beside(played.T, scores))
