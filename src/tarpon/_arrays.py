@@ -76,9 +76,13 @@ def namespace(array: Array) -> Any:
 
 def beside(numbers: Array, array: Array) -> Array:
     """Return numbers where the array is, in their own precision."""
-    if package(array) == "torch":
-        return sys.modules["torch"].as_tensor(numbers, device=array.device)
-    return host(numbers)
+    if package(array) != "torch":
+        return host(numbers)
+    if package(numbers) != "torch":
+        # Torch takes neither foreign byte orders nor views that are backwards or read-only.
+        copy = np.array(host(numbers))
+        numbers = sys.modules["torch"].from_numpy(copy.astype(copy.dtype.newbyteorder("=")))
+    return numbers.to(array.device)
 
 
 def zeros(shape: tuple[int, ...], array: Array) -> Array:

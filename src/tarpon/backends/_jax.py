@@ -20,7 +20,8 @@ _SINGLE = ("float16", "bfloat16", "float32")
 
 def extent(samples: jax.Array) -> tuple[Array, Array]:
     """Return the smallest and largest value of each parameter; NaN where there is one."""
-    low, high = _extent(samples)
+    with _precision(samples):
+        low, high = _extent(samples)
     return host(low), host(high)
 
 
@@ -100,9 +101,9 @@ def _exact(theta: Array, samples: jax.Array) -> Array:
     return theta.astype(np.float64)
 
 
-def _precision(truth: Array) -> AbstractContextManager[object]:
-    """Allow double precision for as long as truths need it, whatever JAX is set to."""
-    return jax.enable_x64(True) if truth.dtype.itemsize == 8 else nullcontext()
+def _precision(numbers: Array) -> AbstractContextManager[object]:
+    """Allow double precision for as long as numbers need it, whatever JAX is set to."""
+    return jax.enable_x64(True) if numbers.dtype.itemsize == 8 else nullcontext()
 
 
 def _integers(counts: jax.Array) -> tuple[Ints, Ints]:
