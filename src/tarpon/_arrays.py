@@ -74,7 +74,7 @@ def namespace(array: Array) -> Any:
     return sys.modules["torch"] if package(array) == "torch" else np
 
 
-def beside(numbers: Array, array: Array) -> Array:
+def beside(numbers: ArrayLike, array: Array) -> Array:
     """Return numbers where the array is, in their own precision."""
     if package(array) != "torch":
         return host(numbers)

@@ -14,7 +14,7 @@ from ._types import Array, ArrayLike, Floats, Ints
 from ._whiten import replaced, whiten
 
 _BLOCK_BYTES = 4 * 2**20
-_DEVICE_BLOCK_BYTES = 512 * 2**20
+_DEVICE_BLOCK_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True, eq=False)

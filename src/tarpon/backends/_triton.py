@@ -25,7 +25,7 @@ _MOST_CENTERS = 16  # of the centers that are counted together
 
 
 @triton.jit
-def _term(draw, truth, away, scale, turn, per_turn, TERM: tl.constexpr):  # noqa: ANN001, ANN202
+def _term(draw, truth, away, scale, turn, per_turn, TERM: tl.constexpr):
     """Return the part of one parameter in d(s, r) - d(t, r)."""
     step = draw - truth
     if TERM == "l1":
@@ -41,11 +41,12 @@ def _term(draw, truth, away, scale, turn, per_turn, TERM: tl.constexpr):  # noqa
 
 
 @triton.jit
-def _closer_kernel(  # noqa: ANN202
-    samples, truth, away, table, counts,  # noqa: ANN001
-    n_draws, n_sims, n_units, along_draws, along_sims, along_away, n_groups,  # noqa: ANN001
+def _closer_kernel(
+    samples, truth, away, table, counts,
+    n_draws, n_sims, n_units, along_draws, along_sims, along_away, n_groups,
     TERM: tl.constexpr, BY_SIMS: tl.constexpr, UNIT: tl.constexpr, IN_PARTS: tl.constexpr,
-    DRAWS: tl.constexpr, SIMS: tl.constexpr, DIMS: tl.constexpr, TILES: tl.constexpr,
+    KEEP: tl.constexpr, DRAWS: tl.constexpr, SIMS: tl.constexpr, DIMS: tl.constexpr,
+    TILES: tl.constexpr,
 ):  # fmt: skip
     """Count for a few simulations and a run of draws, in tiles of (DRAWS, SIMS, DIMS)."""
     program = tl.program_id(0).to(tl.int64)
@@ -71,15 +72,15 @@ def _closer_kernel(  # noqa: ANN202
         of_draw = j[:, None, None]
         in_draws = of_draw < n_draws
         rows = samples + (of_draw * along_draws + of_sim * along_sims) * UNIT
-        s = tl.load(rows + k, mask=in_draws & inside, other=0.0).to(t.dtype)
+        s = tl.load(rows + k, mask=in_draws & inside, other=0.0, eviction_policy=KEEP).to(t.dtype)
         total = _term(s, t, a, scale, turn, per_turn, TERM)
         if IN_PARTS:
             for first in range(DIMS, n_dims, DIMS):
                 m = first + k
                 here = in_sims & (m < n_dims)
-                s = tl.load(rows + m, mask=in_draws & here, other=0.0).to(t.dtype)
+                s = tl.load(rows + m, mask=in_draws & here, other=0.0, eviction_policy=KEEP)
                 total += _term(
-                    s,
+                    s.to(t.dtype),
                     tl.load(truth + of_sim * n_dims + m, mask=here, other=0.0),
                     tl.load(away + of_sim * along_away + m, mask=here, other=0.0),
                     tl.load(table + m, mask=m < n_dims, other=0.0),
@@ -96,47 +97,64 @@ def _closer_kernel(  # noqa: ANN202
 
 
 @triton.jit
-def _short_kernel(  # noqa: ANN202
-    samples, truth, away, table, counts,  # noqa: ANN001
-    n_draws, n_sims, along_draws, along_sims, along_away, along_centers, n_groups,  # noqa: ANN001
+def _short_kernel(
+    samples, truth, away, table, counts,
+    n_draws, n_sims, along_draws, along_sims, along_away, n_groups,
     TERM: tl.constexpr, BY_SIMS: tl.constexpr, N_DIMS: tl.constexpr, N_CENTERS: tl.constexpr,
-    DRAWS: tl.constexpr, SIMS: tl.constexpr,
+    CENTERS: tl.constexpr, DRAWS: tl.constexpr, SIMS: tl.constexpr,
 ):  # fmt: skip
-    """Count for several centers at once, a draw in each lane: short rows need no sums."""
+    r"""Count for several centers at once, whole draws in each lane: short rows need no sums.
+
+    Of :math:`|\delta|^2 + \delta \cdot 2 (t - r)`, the first part is the same for all centers.
+    """
     program = tl.program_id(0).to(tl.int64)
     if BY_SIMS:
         group, run = program // n_groups, program % n_groups
     else:
         run, group = program // n_groups, program % n_groups
     j = run * DRAWS + tl.arange(0, DRAWS)
+    c = tl.arange(0, CENTERS)
     real = j < n_draws
     for i in range(group * SIMS, tl.minimum((group + 1) * SIMS, n_sims)):
         row = samples + j * along_draws + i * along_sims
-        for c in tl.static_range(N_CENTERS):
-            gap = tl.zeros([DRAWS], truth.dtype.element_ty)
+        square = tl.zeros([DRAWS], truth.dtype.element_ty)
+        draws = ()
+        for k in tl.static_range(N_DIMS):
+            s = tl.load(row + k, mask=real, other=0.0).to(truth.dtype.element_ty)
+            if TERM == "l2":
+                s = tl.load(table + k) * (s - tl.load(truth + i * N_DIMS + k))
+                square += s * s
+            draws = draws + (s,)  # noqa: RUF005
+        found = tl.zeros([CENTERS], tl.int32)
+        for center in tl.static_range(N_CENTERS):
+            gap = square
             for k in tl.static_range(N_DIMS):
-                # Read from memory once: the compiler sees that it is the same for all centers.
-                gap += _term(
-                    tl.load(row + k, mask=real, other=0.0).to(truth.dtype.element_ty),
-                    tl.load(truth + i * N_DIMS + k),
-                    tl.load(away + i * along_away + c * N_DIMS + k),
-                    tl.load(table + k),
-                    tl.load(table + N_DIMS + k),
-                    tl.load(table + 2 * N_DIMS + k),
-                    TERM,
-                )
+                a = tl.load(away + i * along_away + center * N_DIMS + k)
+                if TERM == "l2":
+                    gap += draws[k] * (tl.load(table + k) * a)
+                else:
+                    gap += _term(
+                        draws[k],
+                        tl.load(truth + i * N_DIMS + k),
+                        a,
+                        tl.load(table + k),
+                        tl.load(table + N_DIMS + k),
+                        tl.load(table + 2 * N_DIMS + k),
+                        TERM,
+                    )
             # Both counts in one number, which halves the sums over lanes.
             both = tl.where(gap < 0, 1, tl.where(gap == 0, 65536, 0))
             both = tl.sum(tl.where(real, both, 0), axis=0)
-            at = counts + i * along_centers + c
-            tl.atomic_add(at, both & 65535)
-            tl.atomic_add(at + n_sims * along_centers, both >> 16)
+            found = tl.where(c == center, both, found)
+        at = counts + i * N_CENTERS + c
+        tl.atomic_add(at, found & 65535, mask=c < N_CENTERS)
+        tl.atomic_add(at + n_sims * N_CENTERS, found >> 16, mask=c < N_CENTERS)
 
 
 @triton.jit
-def _product_kernel(  # noqa: ANN202
-    samples, truth, away, table, counts,  # noqa: ANN001
-    n_draws, n_sims, n_units, along_draws, along_sims, along_away, n_centers, n_groups,  # noqa: ANN001
+def _product_kernel(
+    samples, truth, away, table, counts,
+    n_draws, n_sims, n_units, along_draws, along_sims, along_away, n_centers, n_groups,
     BY_SIMS: tl.constexpr, UNIT: tl.constexpr,
     DRAWS: tl.constexpr, DIMS: tl.constexpr, CENTERS: tl.constexpr,
 ):  # fmt: skip
@@ -177,9 +195,9 @@ def _product_kernel(  # noqa: ANN202
 
 
 @triton.jit
-def _smaller_kernel(  # noqa: ANN202
-    samples, truth, counts,  # noqa: ANN001
-    n_draws, n_sims, n_units, along_draws, along_sims, n_runs,  # noqa: ANN001
+def _smaller_kernel(
+    samples, truth, counts,
+    n_draws, n_sims, n_units, along_draws, along_sims, n_runs,
     UNIT: tl.constexpr, DRAWS: tl.constexpr, DIMS: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
     """Count parameter by parameter, for one simulation, some parameters and a run of draws."""
@@ -240,7 +258,10 @@ def _single(term: str, samples: Tensor, constants: Constants) -> Tensor:
             n_draws, n_sims, n_dims // unit, *steps, constants.away.stride(0),
             n_runs if by_sims else n_groups,
             TERM=term, BY_SIMS=by_sims, UNIT=unit, IN_PARTS=n_dims > shape[2],
-            DRAWS=shape[0], SIMS=shape[1], DIMS=shape[2], TILES=tiles, num_warps=n_warps,
+            # Long rows are read once and would push constants out of the cache.
+            KEEP="evict_first" if n_dims > 64 else "",
+            DRAWS=shape[0], SIMS=shape[1], DIMS=shape[2], TILES=tiles,
+            num_warps=n_warps, enable_fp_fusion=True,
         )  # fmt: skip
     return counts
 
@@ -249,18 +270,21 @@ def _short(term: str, samples: Tensor, constants: Constants) -> Tensor:
     n_draws, n_sims, n_dims = samples.shape
     n_centers = constants.away.shape[1]
     by_sims, _, _ = _walk(samples)
-    # Draws of one simulation lie together, or else a few simulations share each line of cache.
-    draws, sims = (1024, 1) if by_sims else (256, triton.next_power_of_2(64 // n_dims))
-    draws = min(draws, max(128, triton.next_power_of_2(n_draws)))
+    # One warp, whose sums need no barrier, with as many draws as its registers hold.
+    draws = min(max(128, 2048 // triton.next_power_of_2(n_dims)), 1024)
+    draws = min(draws, max(32, triton.next_power_of_2(n_draws)))
+    # Where simulations lie between draws, a few of them share each line of cache.
+    sims = 1 if by_sims else max(2, triton.next_power_of_2(64 // n_dims))
     counts = samples.new_zeros((2, n_sims, n_centers), dtype=torch.int32)
     n_runs, n_groups = triton.cdiv(n_draws, draws), triton.cdiv(n_sims, sims)
     with _on(samples):
         _short_kernel[(n_runs * n_groups,)](
             samples, *constants, counts,
             n_draws, n_sims, samples.stride(0), samples.stride(1), constants.away.stride(0),
-            n_centers, n_runs if by_sims else n_groups,
+            n_runs if by_sims else n_groups,
             TERM=term, BY_SIMS=by_sims, N_DIMS=n_dims, N_CENTERS=n_centers,
-            DRAWS=draws, SIMS=sims, num_warps=4,
+            CENTERS=triton.next_power_of_2(n_centers), DRAWS=draws, SIMS=sims,
+            num_warps=1, enable_fp_fusion=True,
         )  # fmt: skip
     return counts
 
@@ -277,7 +301,8 @@ def _product(samples: Tensor, constants: Constants) -> Tensor:
             samples, *constants, counts,
             n_draws, n_sims, n_dims // unit, *steps, constants.away.stride(0),
             n_centers, n_runs if by_sims else n_sims,
-            BY_SIMS=by_sims, UNIT=unit, DRAWS=draws, DIMS=32, CENTERS=16, num_warps=4,
+            BY_SIMS=by_sims, UNIT=unit, DRAWS=draws, DIMS=32, CENTERS=16,
+            num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip
     return counts
 
@@ -298,7 +323,8 @@ def smaller(samples: Tensor, truth: Tensor) -> Tensor:
     with _on(samples):
         _smaller_kernel[(n_runs * n_sims * triton.cdiv(n_dims, dims),)](
             samples, truth, counts, n_draws, n_sims, n_dims // unit, *steps, n_runs,
-            UNIT=unit, DRAWS=draws, DIMS=dims, TILES=tiles, num_warps=4,
+            UNIT=unit, DRAWS=draws, DIMS=dims, TILES=tiles,
+            num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip
     return counts.reshape(2, *shape)
 
@@ -321,7 +347,8 @@ def _tile(n_draws: int, n_dims: int, by_sims: bool) -> tuple[tuple[int, int, int
     draws = min(together if by_sims else max(4, together // 64), most_draws, together)
     tiles = 16 if n_dims <= 16 or not by_sims else 1
     tiles = max(1, min(tiles, triton.cdiv(n_draws, draws)))
-    return (draws, together // draws, dims), tiles, 2 if dims == 16 else 4
+    n_warps = 2 if dims == 16 else 8 if n_dims > 512 else 4
+    return (draws, together // draws, dims), tiles, n_warps
 
 
 def _on(tensor: Tensor) -> AbstractContextManager[object]:
