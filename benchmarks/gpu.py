@@ -3,6 +3,7 @@
     python benchmarks/gpu.py                    # prints as it goes, in about three minutes
     python benchmarks/gpu.py --write            # writes gpu.md beside this file
     python benchmarks/gpu.py --quick            # counting in single precision alone
+    python benchmarks/gpu.py --tune             # tries many tiles, and prints the best of each
 
 Every number is measured in one run, on 10⁹ numbers: 4 GB in single precision. "Read" is the
 highest speed at which a kernel, `torch.sum` or a copy gets through the same memory. "Eager" is
@@ -10,8 +11,12 @@ the reference form in torch, the norm of differences. Times are medians.
 """
 
 import argparse
+import os
 import time
 from collections.abc import Callable, Iterator
+from functools import cache, partial
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +25,8 @@ import triton
 import triton.language as tl
 
 from tarpon.backends import _torch, _triton
-from tarpon.backends._terms import prepare
+from tarpon.backends._terms import Constants, prepare
+from tarpon.backends._triton import Tile
 
 N_NUMBERS, N_DRAWS = 10**9, 1000
 DIMS = (1, 2, 4, 8, 16, 32, 64, 100, 256, 1000)
@@ -136,13 +142,107 @@ def checking() -> Iterator[str]:
         yield f"| {n_sims} × {n_draws} × {n_dims} | {min(times):.2f} (first {times[0]:.1f}) |"
 
 
+def candidates(n_dims: int, sims_first: bool, n_centers: int) -> Iterator[tuple[str, Tile]]:
+    """Yield kernels with the tiles worth trying."""
+    power = triton.next_power_of_2(n_dims)
+    if n_centers == 1 and power <= 128:
+        for size, draws in product((2048, 4096, 8192) if sims_first else (2048, 4096), (1, 4, 16)):
+            most = size // power
+            draws = min(most, 1024) if sims_first else min(draws, most)
+            for n, stages, warps in ((1, 1, 4), (8, 1, 4), (8, 3, 4), (8, 3, 8), (32, 3, 4)):
+                n = min(n, triton.cdiv(N_DRAWS, draws))
+                yield "single", Tile(draws, most // draws, power, n, warps, stages if n > 1 else 1)
+    elif n_centers == 1:
+        for dims, draws, sims in product((64, 128, 256), (8, 16, 32, 64), (1, 4)):
+            for stages, warps in ((1, 4), (1, 8), (3, 4)):
+                if 2048 <= dims * draws * sims <= 8192 and not (sims_first and sims > 1):
+                    yield "single", Tile(draws, sims, dims, 1, warps, stages)
+    if n_centers > 1 and n_dims <= 16:
+        for a, n, stages in product((1, 2, 4), (8, 32), (1, 2)):
+            tile = (64 * a, 1, n_dims, n) if sims_first else (a, 32, n_dims, 8 * n)
+            yield "short", Tile(*tile, 1, stages)
+    if n_centers > 1 and n_dims >= 16:
+        for draws, dims, warps, stages in product((64, 128), (32, 64, 128), (4, 8), (1, 3)):
+            if dims <= max(power, 32) and (warps == 4 or draws == 128):
+                yield "product", Tile(draws, 1, dims, 8 if dims >= n_dims else 1, warps, stages)
+
+
+def setting(n_dims: int, sims_first: bool, n_centers: int) -> tuple[torch.Tensor, Constants]:
+    """Return draws and constants to try tiles on."""
+    samples, theta = study(n_dims, torch.float32, sims_first)
+    away = torch.randn((len(theta), n_centers, n_dims), device="cuda", dtype=torch.float64)
+    return samples, prepare("l2", theta, away, np.ones(n_dims), np.inf)
+
+
+def launch(kernel: str, samples: torch.Tensor, constants: Constants, tile: Tile) -> torch.Tensor:
+    arguments = (samples, constants, tile)
+    if kernel == "product":
+        return _triton.product(*arguments)
+    return {"single": _triton.single, "short": _triton.short}[kernel]("l2", *arguments)
+
+
+def compiled(job: tuple[int, bool, int, str, Tile]) -> bool:
+    """Compile one kernel, in a process of its own, for all others to find on disk."""
+    n_dims, sims_first, n_centers, kernel, tile = job
+    try:
+        launch(kernel, *_blank(n_dims, sims_first, n_centers), tile)
+        torch.cuda.synchronize()
+    except Exception:  # Too large for the device: not a candidate.
+        return False
+    return True
+
+
+@cache
+def _memory() -> torch.Tensor:
+    return torch.zeros(N_NUMBERS, device="cuda")
+
+
+def _blank(n_dims: int, sims_first: bool, n_centers: int) -> tuple[torch.Tensor, Constants]:
+    n_sims = N_NUMBERS // (N_DRAWS * n_dims)
+    shape = (n_sims, N_DRAWS, n_dims) if sims_first else (N_DRAWS, n_sims, n_dims)
+    samples = _memory()[: n_sims * N_DRAWS * n_dims].reshape(shape)
+    zeros = [torch.zeros(s, device="cuda") for s in ((n_sims, n_dims), (3, n_dims))]
+    away = torch.zeros((n_sims, n_centers, n_dims), device="cuda")
+    constants = Constants(zeros[0], away, zeros[1])
+    return samples.swapaxes(0, 1) if sims_first else samples, constants
+
+
+def tune(limit: float) -> Iterator[str]:
+    """Compile all candidates on all processors, time them, and yield the best of each."""
+    cases = list(product((1, 10), (True, False), DIMS))
+    tiles = {(d, first, c): sorted(set(candidates(d, first, c))) for c, first, d in cases}
+    jobs = [(*case, *one) for case, several in tiles.items() for one in several]
+    begun = time.perf_counter()
+    with get_context("spawn").Pool(min(14, os.cpu_count() or 1)) as pool:
+        fine = dict(zip(jobs, pool.map(compiled, jobs, chunksize=2), strict=True))
+    yield f"{len(jobs)} compiled in {time.perf_counter() - begun:.0f} s, {sum(fine.values())} fine"
+    for (n_dims, sims_first, n_centers), several in tiles.items():
+        samples, constants = setting(n_dims, sims_first, n_centers)
+        times = []
+        for kernel, tile in several:
+            if fine[n_dims, sims_first, n_centers, kernel, tile]:
+                call = partial(launch, kernel, samples, constants, tile)
+                times.append((milliseconds(call, 0.02), kernel, tuple(tile)))
+        order = "sims" if sims_first else "draws"
+        best = [
+            f"{samples.nbytes / limit / took * 1e3:.0%} {kernel[0]}{tile}"
+            for took, kernel, tile in sorted(times)[:4]
+        ]
+        yield f"{n_dims} {order} K={n_centers}: " + "; ".join(best).replace(", ", ",")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write gpu.md")
     parser.add_argument("--quick", action="store_true", help="count in single precision alone")
+    parser.add_argument("--tune", action="store_true", help="try many tiles")
     asked = parser.parse_args()
     torch.manual_seed(0)
     limit = read_limit()
+    if asked.tune:
+        for line in tune(limit):
+            print(line, flush=True)
+        return
     lines = [
         "# Counting on a GPU",
         "",
