@@ -81,7 +81,8 @@ def beside(numbers: ArrayLike, array: Array) -> Array:
     if package(numbers) != "torch":
         # Torch takes neither foreign byte orders nor views that are backwards or read-only.
         copy = np.array(host(numbers))
-        numbers = sys.modules["torch"].from_numpy(copy.astype(copy.dtype.newbyteorder("=")))
+        native = copy.astype(copy.dtype.newbyteorder("="), copy=False)
+        numbers = sys.modules["torch"].from_numpy(native)
     return numbers.to(array.device)
 
 
