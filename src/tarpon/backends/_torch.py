@@ -18,6 +18,7 @@ from .._types import Array, Floats, Ints
 from ._terms import Constants, gap, prepare
 
 _BLOCK_BYTES = 64 * 2**20
+_OLDEST_TRITON = (3, 6)  # that the kernels are known to run with
 _SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -113,9 +114,13 @@ def _fused(samples: Tensor) -> Any:
 @cache
 def _kernels() -> ModuleType | None:
     try:
-        from . import _triton
+        import triton
     except ImportError:
         return None
+    if tuple(map(int, triton.__version__.split(".")[:2])) < _OLDEST_TRITON:
+        return None
+    from . import _triton
+
     return _triton
 
 
