@@ -280,24 +280,29 @@ def closer(term: str, samples: Tensor, constants: Constants) -> Tensor:
 
 
 def single_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
-    """Return the tile for one center, from measurements."""
+    """Return the tile for one center; `benchmarks/gpu.py --tune` looks for better ones."""
     dims = triton.next_power_of_2(n_dims) if n_dims <= _LONGEST_ROW else 64
     size = 4096 if dims in (32, 64) else 1024 if dims == 16 else 2048
     together = size // dims
-    draws = together if by_sims else max(4, together // 64)
-    return _fitted(Tile(draws, together // draws, dims, 16, 4, 2), n_draws)
+    # Short rows of neighbouring simulations are read together where they lie together.
+    alone = by_sims or n_dims > 64
+    draws = min(together, 1024) if alone else max(4, together // 64)
+    n = 1 if alone and n_dims > 16 else 16
+    return _fitted(Tile(draws, together // draws, dims, n, 2 if dims == 16 else 4, 1), n_draws)
 
 
 def short_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
-    """Return the tile for several centers and few parameters, from measurements."""
-    draws, sims, n = (128, 1, 8) if by_sims else (2, 32, 64)
+    """Return the tile for several centers and few parameters."""
+    draws, sims, n = (128, 1, 8) if by_sims else (1, 32, 64)
     return _fitted(Tile(draws, sims, n_dims, n, 1, 1), n_draws)
 
 
 def product_tile(n_draws: int, n_dims: int) -> Tile:
-    """Return the tile for several centers and many parameters, from measurements."""
-    dims = min(triton.next_power_of_2(n_dims), 64)
-    return _fitted(Tile(64, 1, dims, 16 if n_dims <= dims else 1, 4, 2), n_draws, 16)
+    """Return the tile for several centers and many parameters."""
+    if n_dims > _LONGEST_ROW:
+        return _fitted(Tile(128, 1, 32, 1, 4, 3), n_draws, fewest=16)
+    dims = max(16, triton.next_power_of_2(n_dims))
+    return _fitted(Tile(64, 1, dims, 8, 4, 2), n_draws, fewest=16)
 
 
 def _fitted(tile: Tile, n_draws: int, fewest: int = 1) -> Tile:
