@@ -1,3 +1,5 @@
+import importlib.util
+
 import matplotlib
 import numpy as np
 import pytest
@@ -5,6 +7,14 @@ import pytest
 import tarpon
 
 matplotlib.use("Agg")
+
+# Modules of packages that are not installed have no examples to run.
+_NEEDS = {"_torch": "torch", "_torch_swaps": "torch", "_triton": "triton", "_jax": "jax"}
+collect_ignore = [
+    f"src/tarpon/backends/{module}.py"
+    for module, package in _NEEDS.items()
+    if importlib.util.find_spec(package) is None
+]
 
 
 @pytest.fixture(autouse=True)
@@ -25,3 +35,16 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if "peers" in item.keywords:
                 item.add_marker(why)
+    on_gpu = [item for item in items if item.get_closest_marker("gpu")]
+    if on_gpu and not has_gpu():
+        why = pytest.mark.skip(reason="needs torch and a CUDA device")
+        for item in on_gpu:
+            item.add_marker(why)
+
+
+def has_gpu():
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()

@@ -9,7 +9,7 @@ import tarpon
 
 SRC = Path(tarpon.__file__).parent
 LAYERS = [
-    *("_version", "_types", "_check", "backends", "_whiten", "simulations", "metrics"),
+    *("_version", "_types", "_arrays", "_check", "backends", "_whiten", "simulations", "metrics"),
     *("references", "regions", "ranks", "curves", "inference", "verdict", "effects"),
     *("findings", "diagnostics", "checks", "planning", "problems", "adapters", "plots"),
     "experiments",

@@ -3,6 +3,7 @@
 A message says what was wanted, what came, and what to do about it.
 """
 
+import math
 import secrets
 import warnings
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from . import _arrays
 from ._types import RNG, Array, ArrayLike, Floats
 
 ON_INVALID = ("raise", "drop")
@@ -38,17 +40,29 @@ def seed(rng: RNG) -> int:
 
 
 def array(name: str, value: ArrayLike) -> Array:
-    """Return numbers as a NumPy array in their own precision, without a copy where possible."""
-    if type(value).__module__.partition(".")[0] == "torch":
-        value = _host_tensor(value)
+    """Return numbers as a NumPy array in their own precision, without a copy where possible.
+
+    NumPy has no bfloat16: numbers of that precision become single ones, which holds them all.
+    """
     try:
-        numbers = np.asarray(value)
+        numbers = np.asarray(_arrays.host(value))
     except ValueError as error:
         raise ValueError(
             f"`{name}` must be a rectangular array of numbers, but its rows differ in length. "
             f"Give every simulation the same number of draws and parameters."
         ) from error
-    if numbers.dtype.kind not in "biuf":
+    return _real(name, numbers)
+
+
+def where_it_is(name: str, value: ArrayLike) -> Array:
+    """Return numbers on an accelerator as they are, and all others as a NumPy array."""
+    if _arrays.on_device(value):
+        return _real(name, _arrays.resident(value))
+    return array(name, value)
+
+
+def _real(name: str, numbers: Array) -> Array:
+    if _arrays.kind(numbers) not in "biuf":
         raise TypeError(
             f"`{name}` must hold real numbers, but got {numbers.dtype}. "
             f"Convert it first, for example with `np.asarray({name}, dtype=float)`."
@@ -56,33 +70,32 @@ def array(name: str, value: ArrayLike) -> Array:
     return numbers
 
 
-def _host_tensor(tensor: ArrayLike) -> ArrayLike:
-    tensor = tensor.detach().cpu()
-    # NumPy has no bfloat16; every bfloat16 is a float32, so nothing is rounded.
-    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
-
-
 def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
-    """Return draws (n_draws, n_sims, n_dims) and truths (n_sims, n_dims) that agree."""
-    samples, theta = array("samples", samples), array("theta", theta)
+    """Return draws (n_draws, n_sims, n_dims) and truths (n_sims, n_dims) that agree.
+
+    Draws stay where they are, and truths go there.
+    """
+    samples, theta = where_it_is("samples", samples), where_it_is("theta", theta)
+    theta = _arrays.beside(theta, samples)
     if theta.ndim == 1:
         theta = theta[:, None]
     if theta.ndim != 2:
         raise ValueError(
             f"`theta` must be (n_sims, n_dims), or (n_sims,) for one parameter, "
-            f"but got {theta.shape}."
+            f"but got {tuple(theta.shape)}."
         )
-    n_sims, n_dims = theta.shape
+    shape = n_sims, n_dims = tuple(theta.shape)
     if samples.ndim == 2 and n_dims == 1:
         samples = samples[..., None]
-    if samples.ndim != 3 or samples.shape[1:] != theta.shape:
+    if samples.ndim != 3 or samples.shape[1:] != shape:
         raise ValueError(
-            f"`samples` must be (n_draws, {n_sims}, {n_dims}) to match `theta` {theta.shape}, "
-            f"but got {samples.shape}.{_shape_hint(samples, theta)}"
+            f"`samples` must be (n_draws, {n_sims}, {n_dims}) to match `theta` {shape}, "
+            f"but got {tuple(samples.shape)}.{_shape_hint(samples, theta)}"
         )
     if not samples.shape[0] or not n_sims:
         raise ValueError(
-            f"at least one simulation and one draw are needed, but `samples` is {samples.shape}."
+            f"at least one simulation and one draw are needed, but `samples` is "
+            f"{tuple(samples.shape)}."
         )
     return samples, theta
 
@@ -107,7 +120,7 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     n_draws, n_sims, n_dims = samples.shape
     if n_draws != n_sims or n_draws < 3 or not n_dims:
         return
-    samples = samples[:_SQUARE, :_SQUARE]
+    samples = _arrays.host(samples[:_SQUARE, :_SQUARE])
     n_draws = n_sims = len(samples)
     of_sims, of_draws = samples.mean(axis=0, dtype=float), samples.mean(axis=1, dtype=float)
     total = samples.var(axis=(0, 1), dtype=float)
@@ -147,17 +160,18 @@ def log_probs(
         raise ValueError(
             f"`{missing}` is missing: log-densities are needed of the draws and of the truths."
         )
-    draws, truths = array("log_prob_samples", draws), array("log_prob_theta", truths)
-    n_sims = (truths.size if n_sims is None else n_sims) or 1
+    draws = where_it_is("log_prob_samples", draws)
+    truths = _arrays.beside(where_it_is("log_prob_theta", truths), draws)
+    n_sims = (math.prod(truths.shape) if n_sims is None else n_sims) or 1
     n_draws = (draws.shape[0] if n_draws is None and draws.ndim else n_draws) or 1
     if truths.shape != (n_sims,):
-        raise ValueError(f"`log_prob_theta` must be ({n_sims},), but got {truths.shape}.")
+        raise ValueError(f"`log_prob_theta` must be ({n_sims},), but got {tuple(truths.shape)}.")
     if draws.shape != (n_draws, n_sims):
         swapped = draws.T.shape == (n_draws, n_sims) or draws.shape[:1] == (n_sims,)
         hint = " Its axes look swapped: try `log_prob_samples.T`." if swapped else ""
         raise ValueError(
             f"`log_prob_samples` must be ({n_draws}, {n_sims}), draws first, "
-            f"but got {draws.shape}.{hint}"
+            f"but got {tuple(draws.shape)}.{hint}"
         )
     return draws, truths
 
@@ -214,14 +228,14 @@ def finite(name: str, numbers: Array) -> Array:
 
 def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
     """Return scores of shape (n_points, n_sims) or (n_points, n_sims, n_scores), without NaN."""
-    values = array("scores", values)
+    values = where_it_is("scores", values)
     if values.shape[:2] != shape or values.ndim not in (2, 3):
         raise ValueError(
             f"scores must be {shape} (points, simulations), or have one more axis for several "
-            f"scores, but got {values.shape}. A score takes `theta` of shape (points, "
+            f"scores, but got {tuple(values.shape)}. A score takes `theta` of shape (points, "
             f"simulations, n_dims) and reduces its last axis."
         )
-    if np.isnan(values).any():
+    if (values != values).any():
         raise ValueError("scores must be numbers, but some are NaN.")
     return values
 

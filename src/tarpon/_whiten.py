@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from . import backends
+from ._arrays import single
 from ._types import Array, Floats, Ints
-from .backends import _threads
 
 _MOST_WHITENED = 256
 
@@ -17,21 +18,10 @@ def whiten(points: Array, n_points: int, centre: Floats, spread: Floats) -> Floa
         centre: Their mean, of shape `(n_sims, n_dims)`.
         spread: Their standard deviation, of shape `(n_sims, n_dims)`.
     """
-    z = ((points - centre) / spread).astype(np.float32).swapaxes(0, 1)
-    if not 1 < z.shape[2] <= _MOST_WHITENED:
-        return z.swapaxes(0, 1)
-    _threads.each(lambda i, j: _solve(z[i:j], n_points), len(z), 8 * z.nbytes)
+    z = single((points - centre) / spread).swapaxes(0, 1)
+    if 1 < z.shape[2] <= _MOST_WHITENED:
+        z = backends.engine(z).decorrelate(z, n_points, _shrunk_correlation)
     return z.swapaxes(0, 1)
-
-
-def _solve(z: Floats, n_points: int) -> None:
-    """Decorrelate standardised points (n_sims, n_all, n_dims) in place."""
-    from scipy.linalg.blas import strsm
-
-    roots = np.linalg.cholesky(_shrunk_correlation(z[:, :n_points]))
-    for i, root in enumerate(roots):
-        # Transposed views are what Fortran wants, so this solves without a copy.
-        z[i] = strsm(1.0, root.T, z[i].T, trans_a=1, overwrite_b=1).T
 
 
 def replaced(y: Floats, n_points: int, played: Ints) -> Floats:
@@ -56,10 +46,10 @@ def replaced(y: Floats, n_points: int, played: Ints) -> Floats:
         whole = 1 < y.shape[2] <= _MOST_WHITENED
         return numbers.sum(axis=-1, keepdims=True) if whole else numbers
 
-    square, most = total(extra * extra), np.float32(n_points - 1)
-    q = square + total(extra * own) ** 2 / np.maximum(n_points - total(own * own), 1.0)
-    held = np.minimum(q / (1 + q / n_points), most)
-    y[n_points:] *= np.sqrt(held / np.maximum(square, np.float32(1e-30)))
+    square = total(extra * extra)
+    q = square + total(extra * own) ** 2 / (n_points - total(own * own)).clip(min=1.0)
+    held = (q / (1 + q / n_points)).clip(max=n_points - 1)
+    y[n_points:] *= (held / square.clip(min=1e-30)) ** 0.5
     return y
 
 
@@ -70,13 +60,13 @@ def _shrunk_correlation(z: Floats) -> Floats:
     thin direction is just what ought to be seen.
     """
     n_points, n_dims = z.shape[1:]
-    correlation = z.swapaxes(1, 2) @ z / np.float32(n_points)
+    correlation = z.swapaxes(1, 2) @ z / n_points
     diagonal = np.arange(n_dims)
     correlation[:, diagonal, diagonal] = 0
-    signal = np.square(correlation).sum(axis=(1, 2))
-    quartic = np.square(np.square(correlation)).sum(axis=(1, 2))
+    square = correlation * correlation
+    signal, quartic = square.sum(axis=(1, 2)), (square * square).sum(axis=(1, 2))
     noise = (n_dims * (n_dims - 1) - 2 * signal + quartic) / n_points
-    shrink = np.clip(noise / np.maximum(signal, 1e-12), 0, 1) * min(1.0, 2 * n_dims / n_points)
+    shrink = (noise / signal.clip(min=1e-12)).clip(0, 1) * min(1.0, 2 * n_dims / n_points)
     correlation *= (1 - shrink - 1e-4)[:, None, None]
     correlation[:, diagonal, diagonal] = 1
     return correlation

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _check
+from . import _arrays, _check
 from ._types import RNG, Array, ArrayLike
 from ._version import __version__
 from .effects import Effects, Parameter
@@ -203,7 +203,7 @@ def check(
     return Check(
         p_value=combined.p_value,
         level=level,
-        findings=findings(sims, sums, families, effects, level) if rejected else (),
+        findings=findings(sims, sums.on_host(), families, effects, level) if rejected else (),
         families=tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value))),
         parameters=effects.parameters(sims, break_ties),
         detectable=power.detectable(sums, level),
@@ -222,7 +222,8 @@ def _region(score: Score, sims: Simulations) -> Region:
     if callable(score):
         return Scores(score)
     draws, truths = score
-    draws, truths = _check.array("scores", draws), _check.array("scores", truths)
+    draws, truths = (_check.where_it_is("scores", values) for values in (draws, truths))
+    truths = _arrays.beside(truths, draws)
     _check.score_shapes(draws.shape, truths.shape, sims.n_draws, sims.n_sims)
     return Values(draws, truths)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _check, curves, verdict
+from . import _arrays, _check, curves, verdict
 from ._types import RNG, ArrayLike, Floats
 from ._version import __version__
 from .curves import Curve
@@ -333,7 +333,8 @@ def _ball_reading(balls: Balls, sims: Simulations) -> Reading:
     """
     some = slice(None, None, max(1, sims.n_sims // 100))
     few = slice(None, None, max(1, sims.n_draws // 20))
-    points = np.concatenate([sims.theta[None, some], sims.samples[few, some]]) / sims.width()
+    sample = [_arrays.host(sims.theta[None, some]), _arrays.host(sims.samples[few, some])]
+    points = np.concatenate(sample) / sims.width()
     middle = points.mean(axis=0)
     away = ((balls.centers[some] / sims.width() - middle) ** 2).sum(axis=-1)
     own = ((points - middle) ** 2).sum(axis=-1).mean(axis=0)

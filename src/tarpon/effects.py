@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.random import Generator
 
+from ._arrays import double, host, namespace
 from ._types import Array, Floats
 from .ranks import rank
 from .regions import HalfLines
@@ -55,16 +56,17 @@ class Effects:
         """Go over the draws once, a few simulations at a time."""
         means, sds, outside, lags = [], [], [], []
         for block in sims.blocks():
-            draws, truth = block.points[1:].astype(float), block.points[0]
+            xp, draws, truth = namespace(block.points), double(block.points[1:]), block.points[0]
             about = draws - draws.mean(axis=0)
-            variance = np.square(about).mean(axis=0)
-            means.append(draws.mean(axis=0))
-            sds.append(np.sqrt(variance * sims.n_draws / (sims.n_draws - 1)))
-            outside.append((truth < draws.min(axis=0)) | (truth > draws.max(axis=0)))
-            lags.append((about[1:] * about[:-1]).sum(axis=0) / (sims.n_draws - 1))
+            variance = (about**2).mean(axis=0)
+            means.append(host(draws.mean(axis=0)))
+            sds.append(host((variance * (sims.n_draws / (sims.n_draws - 1))) ** 0.5))
+            beyond = (truth < xp.amin(draws, axis=0)) | (truth > xp.amax(draws, axis=0))
+            outside.append(host(beyond))
+            lags.append(host((about[1:] * about[:-1]).sum(axis=0) / (sims.n_draws - 1)))
         sd = np.concatenate(sds)
         together = float(np.concatenate(lags).sum() / max(np.square(sd).sum(), 1e-300))
-        truth = sims.theta.astype(float)
+        truth = host(sims.theta).astype(float)
         return cls(
             truth, np.concatenate(means), sd, np.concatenate(outside), together, sims.n_draws
         )

@@ -2,7 +2,8 @@
 
 A metric is any callable that takes two arrays of points, broadcasts them, and reduces their
 last axis; any increasing function of the distance will do, since only its ranks are used. A
-callable of your own gets points in the parameters' own units.
+callable of your own gets points in the parameters' own units, as NumPy arrays, or as torch
+tensors if the samples are on a GPU.
 
 The metrics here that have a `scale` divide every difference by it first. Left at None it
 becomes the width of the box of all truths and draws, so that a change of units changes no
@@ -16,6 +17,7 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 
 from . import backends
+from ._arrays import beside, double, host, namespace
 from ._types import Array, Floats, Ints
 from .simulations import Simulations
 
@@ -75,7 +77,7 @@ class Weighted:
         object.__setattr__(self, "scale", _scale(self.scale))
 
     def __call__(self, a: Array, b: Array) -> Array:
-        return (self.weights * ((a - b) / _or_one(self.scale)) ** 2).sum(-1)
+        return (beside(self.weights, a) * ((a - b) / _unit(self.scale, a)) ** 2).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
@@ -105,7 +107,7 @@ class L2:
         object.__setattr__(self, "scale", _scale(self.scale))
 
     def __call__(self, a: Array, b: Array) -> Array:
-        return (((a - b) / _or_one(self.scale)) ** 2).sum(-1)
+        return (((a - b) / _unit(self.scale, a)) ** 2).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
@@ -134,7 +136,7 @@ class L1:
         object.__setattr__(self, "scale", _scale(self.scale))
 
     def __call__(self, a: Array, b: Array) -> Array:
-        return abs((a - b) / _or_one(self.scale)).sum(-1)
+        return abs((a - b) / _unit(self.scale, a)).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
@@ -168,8 +170,9 @@ class Lp:
         object.__setattr__(self, "scale", _scale(self.scale))
 
     def __call__(self, a: Array, b: Array) -> Array:
-        lengths = abs((a - b) / _or_one(self.scale))
-        return lengths.max(-1) if np.isinf(self.p) else (lengths**self.p).sum(-1)
+        lengths = abs((a - b) / _unit(self.scale, a))
+        longest = namespace(lengths).amax
+        return longest(lengths, axis=-1) if np.isinf(self.p) else (lengths**self.p).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
@@ -206,10 +209,10 @@ class Periodic:
 
     def __call__(self, a: Array, b: Array) -> Array:
         wraps = np.isfinite(self.period)
-        turn = np.where(wraps, self.period, 1.0)
+        turn, wrapped = beside(np.where(wraps, self.period, 1.0), a), beside(wraps, a)
         difference = a - b
-        short = difference - wraps * turn * np.rint(difference / turn)
-        return ((short / _or_one(self.scale)) ** 2).sum(-1)
+        short = difference - wrapped * turn * (difference / turn).round()
+        return ((short / _unit(self.scale, a)) ** 2).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
         wide = np.where(np.isfinite(self.period), self.period, sims.width())
@@ -250,9 +253,10 @@ class Mahalanobis:
             object.__setattr__(self, "_whiten", _whitening(covariance))
 
     def __call__(self, a: Array, b: Array) -> Array:
-        difference = np.asarray(a, dtype=float) - b
-        whitened = difference if self.covariance is None else difference @ self._whiten
-        return (whitened**2).sum(-1)
+        difference = double(a) - b
+        if self.covariance is not None:
+            difference = difference @ beside(self._whiten, difference)
+        return (difference**2).sum(-1)
 
     def fit(self, sims: Simulations) -> "Mahalanobis":
         return Mahalanobis(_within_covariance(sims)) if self.covariance is None else self
@@ -284,9 +288,10 @@ class Sphere:
                 f"{a.shape[-1]} parameters. Pass those two alone."
             )
         unit = np.pi / 180 if self.degrees else 1.0
-        a, b = unit * np.asarray(a, dtype=float), unit * np.asarray(b, dtype=float)
-        across, up = np.sin((a - b) / 2)[..., 0], np.sin((a - b) / 2)[..., 1]
-        return up**2 + np.cos(a[..., 1]) * np.cos(b[..., 1]) * across**2
+        sin, cos = namespace(a).sin, namespace(a).cos
+        a, b = unit * double(a), unit * double(b)
+        across, up = sin((a - b) / 2)[..., 0], sin((a - b) / 2)[..., 1]
+        return up**2 + cos(a[..., 1]) * cos(b[..., 1]) * across**2
 
 
 def _scale(scale: Floats | float | None) -> Floats | None:
@@ -302,12 +307,17 @@ def _or_one(scale: Floats | float | None) -> Floats | float:
     return 1.0 if scale is None else scale
 
 
+def _unit(scale: Floats | float | None, points: Array) -> Array | float:
+    """Return the scale where the points are, 1 where there is none."""
+    return 1.0 if scale is None else beside(scale, points)
+
+
 def _within_covariance(sims: Simulations) -> Floats:
     total = np.zeros((sims.n_dims, sims.n_dims))
     for block in sims.blocks():
-        points = block.points.astype(float)
+        points = double(block.points)
         rows = (points - points.mean(axis=0)).reshape(-1, sims.n_dims)
-        total += rows.T @ rows
+        total += host(rows.T @ rows)
     return total / (sims.n_draws * sims.n_sims)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from . import _check
+from ._arrays import host
 from ._types import Array, ArrayLike, Floats
 from .simulations import Simulations
 
@@ -266,7 +267,7 @@ def _regressor(method: str, seed: int) -> Any:
 
 def _refuse_shared_rows(points: Array, tested: Array, who: str) -> None:
     rows = {row.tobytes() for row in np.ascontiguousarray(points, dtype=float)}
-    if any(row.tobytes() in rows for row in np.ascontiguousarray(tested, dtype=float)):
+    if any(row.tobytes() in rows for row in np.ascontiguousarray(host(tested), dtype=float)):
         raise ValueError(
             f"`{who}` holds simulations that are under test, so the ranks would know their "
             f"truths. Give it simulations of its own."

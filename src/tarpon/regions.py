@@ -14,8 +14,8 @@ from numpy.random import Generator
 
 from . import _check, backends
 from . import metrics as _metrics
+from ._arrays import beside, double, host, single
 from ._types import Array, Floats, Ints
-from .backends import _swaps
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
 from .simulations import Block, Simulations
@@ -75,7 +75,8 @@ class Balls:
         return cls(centers, _metrics.fit(metric, sims)), left
 
     def scores(self, block: Block) -> Array:
-        return self.metric(block.points.astype(float), self.centers[block.where])
+        centers = beside(self.centers[block.where], block.points)
+        return self.metric(double(block.points), centers)
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
         if isinstance(self.metric, _metrics.Fused):
@@ -96,6 +97,11 @@ class HighestDensity:
 
     def scores(self, block: Block) -> Array:
         return -block.log_prob
+
+    def count(self, sims: Simulations) -> tuple[Ints, Ints]:
+        draws, truths = sims.log_probs()
+        below, equal = backends.of(draws).smaller(draws[..., None], truths[:, None])
+        return sims.n_draws - (below + equal)[:, 0], equal[:, 0]
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,7 @@ class FromCentre:
     """
 
     def scores(self, block: Block) -> Array:
-        return np.square(block.whitened).sum(axis=-1)
+        return (block.whitened**2).sum(axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,11 +158,11 @@ class FromPoints:
     def scores(self, block: Block) -> Array:
         # About the centre of the points, so that single precision suffices; the square of
         # the center's own distance is the same for all points and left out.
-        centre = block.centre[:, None]
-        points = ((block.points.swapaxes(0, 1) - centre) / self.scale).astype(np.float32)
-        centers = ((self.centers[block.where] - centre) / self.scale).astype(np.float32)
-        gaps = -2 * _swaps.inner_products(points, centers)
-        gaps += np.square(points).sum(axis=-1)[:, :, None]
+        centre, scale = block.centre[:, None], beside(self.scale, block.points)
+        points = single((block.points.swapaxes(0, 1) - centre) / scale)
+        centers = single((beside(self.centers[block.where], points) - centre) / scale)
+        gaps = -2 * backends.engine(points).inner_products(points, centers)
+        gaps += (points**2).sum(axis=-1)[:, :, None]
         return gaps.swapaxes(0, 1)
 
 
@@ -173,8 +179,8 @@ class FromDraws:
     def scores(self, block: Block) -> Array:
         y = block.whitened.swapaxes(0, 1)
         centers = y[:, : min(self.n, block.n_points - 1)]
-        norm = np.square(y).sum(axis=-1)
-        gaps = -2 * _swaps.inner_products(y, centers)
+        norm = (y**2).sum(axis=-1)
+        gaps = -2 * backends.engine(y).inner_products(y, centers)
         gaps += norm[:, :, None]
         gaps += norm[:, None, : centers.shape[1]]
         # A point is no neighbour of itself, and rounding must not decide how far it is.
@@ -228,6 +234,6 @@ def count(region: Region, sims: Simulations) -> tuple[Ints, Ints]:
         shape = (sims.n_draws + 1, block.where.stop - block.where.start)
         scores = _check.scores(region.scores(block), shape)
         truth = scores[0]
-        below.append((scores < truth).sum(axis=0))
-        equal.append((scores == truth).sum(axis=0) - 1)
+        below.append(host((scores < truth).sum(axis=0)))
+        equal.append(host((scores == truth).sum(axis=0)) - 1)
     return np.concatenate(below), np.concatenate(equal)

@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.random import Generator
 
-from . import _check, backends
+from . import _arrays, _check, backends
 from ._types import Array, ArrayLike, Floats, Ints
 from ._whiten import replaced, whiten
 
 _BLOCK_BYTES = 4 * 2**20
+_DEVICE_BLOCK_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +23,9 @@ class Simulations:
 
     Everything is checked here, once; nothing is modified, clipped or dropped in silence.
     One parameter may come without its last axis.
+
+    Samples on an accelerator (torch, JAX, CuPy) stay there, and truths go to them. Arrays on
+    the CPU are used without a copy, except that bfloat16, which NumPy lacks, becomes float32.
 
     Arguments:
         samples: The posterior draws, draws first, of shape `(n_draws, n_sims, n_dims)`.
@@ -107,7 +111,21 @@ class Simulations:
 
     def centres(self) -> Floats:
         """Return the mean of each simulation's points, truth and draws together."""
-        return (self.samples.sum(axis=0, dtype=float) + self.theta) / (self.n_draws + 1)
+        if _arrays.package(self.samples) == "jax":
+            return np.concatenate([_arrays.host(block.centre) for block in self.blocks()])
+        double = _arrays.namespace(self.samples).float64
+        total = self.samples.sum(axis=0, dtype=double) + self.theta
+        return _arrays.host(total / (self.n_draws + 1))
+
+    def log_probs(self) -> tuple[Array, Array]:
+        """Return the log-densities of the draws and of the truths."""
+        draws, truths = self.log_prob_samples, self.log_prob_theta
+        if truths is None or draws is None:
+            raise ValueError(
+                "highest-density regions need the estimator's log-densities: pass "
+                "`log_prob_samples=` (n_draws, n_sims) and `log_prob_theta=` (n_sims,)."
+            )
+        return draws, _arrays.alike(truths, draws)
 
     def hold_out(self, n: int) -> "tuple[Simulations, Array]":
         """Split the last `n` draws off: return the simulations that are left, and those draws.
@@ -130,7 +148,8 @@ class Simulations:
         The truth is the first point of each simulation, or with a generator any of them.
         """
         row = 8 * (self.n_draws + 1) * max(self.n_dims, 1)
-        step = max(1, (n_bytes or _BLOCK_BYTES) // row)
+        default = _DEVICE_BLOCK_BYTES if _arrays.on_device(self.samples) else _BLOCK_BYTES
+        step = max(1, (n_bytes or default) // row)
         for start in range(0, self.n_sims, step):
             where = slice(start, min(start + step, self.n_sims))
             n_block = where.stop - where.start
@@ -149,22 +168,26 @@ class Simulations:
         if not self.n_dims:
             return np.empty(0), np.empty(0)
         low, high = backends.of(self.samples).extent(self.samples)
-        return np.minimum(low, self.theta.min(axis=0)), np.maximum(high, self.theta.max(axis=0))
+        xp = _arrays.namespace(self.theta)
+        least, most = (_arrays.host(end(self.theta, axis=0)) for end in (xp.amin, xp.amax))
+        return np.minimum(low, least), np.maximum(high, most)
 
     def _invalid(self) -> Array:
         """Return which simulations hold NaN or infinite values; the box has seen any there are."""
         invalid = np.zeros(self.n_sims, dtype=bool)
         if not all(np.isfinite(corner).all() for corner in self.box):
             for block in self.blocks():
-                invalid[block.where] = ~np.isfinite(block.points).all(axis=(0, 2))
+                finite = _arrays.namespace(block.points).isfinite(block.points)
+                invalid[block.where] = ~_arrays.host(finite.all(axis=2).all(axis=0))
         if self.log_prob_samples is not None and self.log_prob_theta is not None:
             # A density of zero is an answer; an infinite one, or none at all, is a failure.
             for log_prob in (self.log_prob_samples, self.log_prob_theta[None]):
-                invalid |= (np.isnan(log_prob) | (log_prob == np.inf)).any(axis=0)
+                bad = (log_prob != log_prob) | (log_prob == np.inf)
+                invalid |= _arrays.host(bad.any(axis=0))
         return invalid
 
     def _drop(self, invalid: Array) -> None:
-        kept = ~invalid
+        kept = np.flatnonzero(~invalid)
         self._set(
             samples=self.samples[:, kept],
             theta=self.theta[kept],
@@ -237,7 +260,9 @@ class Block:
 
         They stand for the points `played`, and must not change the scores of the others.
         """
-        both = np.concatenate([self.points.swapaxes(0, 1), extra.swapaxes(0, 1)], axis=1)
+        both = _arrays.namespace(extra).concatenate(
+            [self.points.swapaxes(0, 1), extra.swapaxes(0, 1)], axis=1
+        )
         longer = Block(self.sims, self.where, self.truth, played)
         # What is known of the pooled points is not computed again.
         vars(longer).update(points=both.swapaxes(0, 1), centre=self.centre, spread=self.spread)
@@ -251,13 +276,15 @@ class Block:
     @cached_property
     def centre(self) -> Floats:
         """The mean of the points of each simulation, of shape `(n_block, n_dims)`."""
-        return self.pooled.mean(axis=0, dtype=float)
+        return self.pooled.mean(axis=0, dtype=_arrays.namespace(self.points).float64)
 
     @cached_property
     def spread(self) -> Floats:
         """Their standard deviation, 1 for parameters that do not vary, `(n_block, n_dims)`."""
-        sd = self.pooled.std(axis=0, dtype=float)
-        return np.where(sd > 0, sd, 1.0)
+        about = self.pooled - self.centre
+        about *= about
+        sd = about.mean(axis=0) ** 0.5
+        return _arrays.namespace(sd).where(sd > 0, sd, 1.0)
 
     @cached_property
     def whitened(self) -> Floats:
@@ -268,12 +295,7 @@ class Block:
     @cached_property
     def log_prob(self) -> Array:
         """The log-densities of the points, of shape `(n_points, n_block)`."""
-        truths, draws = self.sims.log_prob_theta, self.sims.log_prob_samples
-        if truths is None or draws is None:
-            raise ValueError(
-                "highest-density regions need the estimator's log-densities: pass "
-                "`log_prob_samples=` (n_draws, n_sims) and `log_prob_theta=` (n_sims,)."
-            )
+        draws, truths = self.sims.log_probs()
         return self.pool(truths, draws)
 
     @property
@@ -287,15 +309,4 @@ class Block:
         Truths go to their places, and the draws that were there to the end.
         """
         truths, draws = truths[self.where], draws[:, self.where]
-        n_draws, n_block = draws.shape[:2]
-        if truths.dtype.kind == draws.dtype.kind == "f":
-            # Truths with more digits than draws could be told from them by those alone.
-            truths = truths.astype(min(truths.dtype, draws.dtype, key=lambda kind: kind.itemsize))
-        # Simulations first in memory: whatever is done next is done to one simulation at a time.
-        shape = (n_block, n_draws + 1, *draws.shape[2:])
-        pooled = np.empty(shape, np.result_type(truths, draws)).swapaxes(0, 1)
-        pooled[:n_draws], pooled[n_draws] = draws, truths
-        every = np.arange(n_block)
-        pooled[n_draws] = pooled[self.truth, every]
-        pooled[self.truth, every] = truths
-        return pooled
+        return backends.engine(draws).pool(truths, draws, self.truth)

@@ -5,8 +5,10 @@ distances agree to within the rounding of their sum; a draw that equals the trut
 is a tie in all of them.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
+from .. import _arrays
 from .._types import Array, Floats, Ints
 
 
@@ -40,12 +42,63 @@ class Backend(Protocol):
         ...
 
 
+class Engine(Protocol):
+    """The heavy part of the swap test: pooled points, their ranks, and sums of those."""
+
+    def pool(self, truths: Array, draws: Array, place: Ints) -> Array:
+        """Return truths and draws as one array, the truths at their places."""
+        ...
+
+    def decorrelate(
+        self, points: Array, n_points: int, correlation: Callable[[Array], Array]
+    ) -> Array:
+        """Return points `(n_sims, n_all, n_dims)` without the correlations of the first ones."""
+        ...
+
+    def inner_products(self, a: Array, b: Array) -> Array:
+        """Return the products of rows `(n_sims, n, n_dims)` with rows `(n_sims, m, n_dims)`."""
+        ...
+
+    def pooled_ranks(self, scores: Array, n_points: int, played: Ints) -> tuple[Array, Array]:
+        """Rank all points among the first `n_points`; return how often each is tied too."""
+        ...
+
+    def add_moments(self, ranks: Array, slots: Ints, table: Array, sums: Array) -> None:
+        """Add functions of the ranks of the points that play the truth, score by score."""
+        ...
+
+    def add_values(self, values: Array, slots: Ints, sums: Array) -> None:
+        """Add the values `(n_sims, n_all, n_values)` of the points that play the truth."""
+        ...
+
+    def add_products(
+        self, values: Array, slots: Ints, others: Array, pairs: Array, crossed: Array
+    ) -> None:
+        """Add the products of those values with each other and with numbers of the simulation."""
+        ...
+
+
 def of(array: Array) -> Backend:
     """Return the backend for an array, picked by the array's own type.
 
-    Only NumPy arrays live on the host today, and for them the fused kernels are picked. They
-    are imported here rather than above because numba takes a third of a second to load.
+    Backends are imported here rather than above: numba takes a third of a second to load, and
+    nobody who has no tensors should wait for torch.
     """
-    from . import _kernels
+    backend: Any
+    if _arrays.package(array) == "torch":
+        from . import _torch as backend
+    elif _arrays.package(array) == "jax":
+        from . import _jax as backend
+    else:
+        from . import _kernels as backend
+    return backend
 
-    return _kernels
+
+def engine(array: Array) -> Engine:
+    """Return the engine of the swap test for an array: torch's for tensors, or the CPU's."""
+    chosen: Any
+    if _arrays.package(array) == "torch":
+        from . import _torch_swaps as chosen
+    else:
+        from . import _swaps as chosen
+    return chosen

@@ -5,11 +5,49 @@ from typing import Any
 
 import numpy as np
 
-from .._types import Array
+from .._arrays import alike, host
+from .._types import Array, Ints
 from ._threads import compiled, each
 
 # Signed indices may be negative, and checking for that keeps loops from being vectorised.
 _index = np.uint64
+
+
+def pool(truths: Array, draws: Array, place: Ints) -> Array:
+    """Return truths `(n_sims, ...)` and draws `(n_draws, n_sims, ...)` as one array.
+
+    Truths go to their places, and the draws that were there to the end.
+    """
+    truths, draws = host(truths), host(draws)
+    truths, (n_draws, n_sims) = alike(truths, draws), draws.shape[:2]
+    # Simulations first in memory: whatever is done next is done to one simulation at a time.
+    shape = (n_sims, n_draws + 1, *draws.shape[2:])
+    pooled = np.empty(shape, np.result_type(truths, draws)).swapaxes(0, 1)
+    pooled[:n_draws], pooled[n_draws] = draws, truths
+    every = np.arange(n_sims)
+    pooled[n_draws] = pooled[place, every]
+    pooled[place, every] = truths
+    return pooled
+
+
+def decorrelate(points: Array, n_points: int, correlation: Callable[[Array], Array]) -> Array:
+    """Return points without the correlations of the first ones, overwriting them.
+
+    Arguments:
+        points: Standardised, in single precision, of shape `(n_sims, n_all, n_dims)`.
+        n_points: How many of them define correlations.
+        correlation: Returns the correlations of such points, `(n_sims, n_dims, n_dims)`.
+    """
+    from scipy.linalg.blas import strsm
+
+    def run(first: int, last: int) -> None:
+        part = points[first:last]
+        for z, root in zip(part, np.linalg.cholesky(correlation(part[:, :n_points])), strict=True):
+            # Transposed views are what Fortran wants, so this solves without a copy.
+            z[...] = strsm(1.0, root.T, z.T, trans_a=1, overwrite_b=1).T
+
+    each(run, len(points), 8 * points.nbytes)
+    return points
 
 
 def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Array]:

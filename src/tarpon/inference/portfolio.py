@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.random import Generator
 
+from .._arrays import host, namespace
 from .._types import Array, Floats
 from ..references import Uniform
 from ..regions import (
@@ -138,12 +139,14 @@ def moment_families(
         "radial": log_ratio(centre[:, :3]).sum(axis=1),
         "posterior balls": log_ratio(draws[:, :3]).sum(axis=1),
         "random balls": log_ratio(points[:, :2]).sum(axis=1),
-        "slope": log_mean_exp(np.column_stack([log_ratio(slope), _whole_slope(slope, n_rows)])),
+        "slope": log_mean_exp(
+            namespace(slope).column_stack([log_ratio(slope), _whole_slope(slope, n_rows)])
+        ),
     }
     if "residuals" in moments:
         residuals = moments["residuals"]
         families["residuals"] = log_mean_exp(log_ratio(residuals[:, :3]).sum(axis=1))
-        families["directions"] = 0.5 * np.square(residuals[:, 0]).sum(axis=1)
+        families["directions"] = 0.5 * (residuals[:, 0] ** 2).sum(axis=1)
     if "density" in moments:
         families["density"] = log_ratio(moments["density"][:, :3, 0]).sum(axis=1)
     if share_tied > _TIED:
@@ -151,7 +154,7 @@ def moment_families(
     for name in moments:
         if name.startswith(_SCORE):
             families[name] = log_mean_exp(log_ratio(moments[name]).sum(axis=1))
-    return families
+    return {name: host(values) for name, values in families.items()}
 
 
 def _whole_slope(slope: Floats, n_rows: int) -> Floats:
@@ -167,7 +170,7 @@ def product_families(sums: Sums) -> dict[str, Floats]:
     if sums.data.shape[2]:
         families["data"] = log_mean_exp(log_ratio(sums.data))
         families["data width"] = log_mean_exp(log_ratio(sums.data_width))
-    return families
+    return {name: host(values) for name, values in families.items()}
 
 
 def weights(names: Iterable[str]) -> Floats:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._arrays import beside, double, kind, namespace
 from .._types import Array, Floats, Ints
 from ..simulations import Block
 from .portfolio import moment_families, product_families, weights
@@ -37,16 +38,17 @@ class Errors:
 
     def points(self, block: Block, played: Ints) -> Array:
         """Return the played draws as they look when all others are shifted or narrowed."""
-        truths = block.pooled[played, np.arange(played.shape[1])].astype(float)
-        biased, narrow = np.split(truths, [self.n_plays * len(BIASES)])
-        sizes = np.repeat(BIASES, self.n_plays)
+        xp, pooled = namespace(block.pooled), block.pooled
+        truths = double(pooled[played, np.arange(played.shape[1])])
+        n_biased = self.n_plays * len(BIASES)
+        biased, narrow = truths[:n_biased], truths[n_biased:]
+        sizes = beside(np.repeat(BIASES, self.n_plays), truths)
         at = np.tile(self.shifted, len(BIASES))
         every = np.arange(len(biased))
         biased[every, :, at] -= sizes[:, None] * block.spread[:, at].T
-        factors = np.exp(np.repeat(NARROWINGS, self.n_plays))[:, None, None]
+        factors = beside(np.exp(np.repeat(NARROWINGS, self.n_plays)), truths)[:, None, None]
         narrow[...] = block.centre + factors * (narrow - block.centre)
-        kind = block.pooled.dtype if block.pooled.dtype.kind == "f" else np.float64
-        return truths.astype(kind)
+        return xp.asarray(truths, dtype=pooled.dtype) if kind(pooled) == "f" else truths
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,21 @@ def _powers(
 
     def moved(values: Floats) -> Floats:
         """Return the first rows, and then swaps moved by every error."""
-        plays, errors = np.split(values[n_rows:], [sums.n_plays])
-        errors = np.split(errors, [sums.n_plays * len(BIASES)])[planted is NARROWINGS]
-        effects = errors.reshape(len(planted), sums.n_plays, *values.shape[1:]) - plays
+        shape, last = (sums.n_plays, *values.shape[1:]), n_rows + sums.n_plays
+        n_biased = sums.n_plays * len(BIASES)
+        plays, biased, narrow = (
+            values[n_rows:last],
+            values[last : last + n_biased],
+            values[last + n_biased :],
+        )
+        errors = narrow if planted is NARROWINGS else biased
+        effects = double(errors.reshape(len(planted), *shape) - plays)
         # Sums grow with the root of the number of simulations, and so do effects.
-        effect = np.sqrt(growth) * np.tensordot(share, effects, axes=1)
+        weights = beside(np.sqrt(growth) * share, values)
+        effect = (weights @ effects.reshape(len(planted), -1)).reshape(len(sizes), *shape)
         away = values[noise][None, :, None] + effect[:, None]
-        return np.concatenate([values[:n_rows], away.reshape(-1, *values.shape[1:])])
+        rows = [values[:n_rows], away.reshape(-1, *shape[1:])]
+        return namespace(values).concatenate(rows)
 
     own = moment_families(
         {name: moved(values) for name, values in sums.moments.items()},

@@ -13,15 +13,14 @@ one look-up a simulation and score, and no more than a block of ranks is ever st
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
 
-from .. import _check
+from .. import _arrays, _check, backends
 from .._types import Array, Floats, Ints
-from ..backends import _swaps
 from ..regions import Region
 from ..simulations import Block, Simulations
 
@@ -60,6 +59,8 @@ class Plants(Protocol):
 class Sums:
     """Sums over simulations, one row a labelling: the real one, swaps, and planted errors.
 
+    They are where the samples are; `on_host` brings them to the CPU.
+
     Arguments:
         n_sims: The number of simulations.
         n_rows: The number of rows that are the real labelling or a swap.
@@ -86,6 +87,18 @@ class Sums:
     ties: Floats
     chosen: Ints
     share_tied: float
+
+    def on_host(self) -> "Sums":
+        """Return the same sums as NumPy arrays."""
+        return replace(
+            self,
+            moments={name: _arrays.host(sums) for name, sums in self.moments.items()},
+            slope=_arrays.host(self.slope),
+            pairs=_arrays.host(self.pairs),
+            data=_arrays.host(self.data),
+            data_width=_arrays.host(self.data_width),
+            ties=_arrays.host(self.ties),
+        )
 
 
 def components(n_points: int) -> Floats:
@@ -125,16 +138,23 @@ def swap(
         plants: Errors to plant, if any.
     """
     hide, label, choose = rng.spawn(3)
-    table = components(sims.n_draws + 1)
     chosen = np.sort(choose.permutation(sims.n_dims)[:most_chosen])
-    slope_of = _standard_columns(sims.centres())
+    table, slope_of, features = (
+        _arrays.beside(numbers, sims.samples)
+        for numbers in (
+            components(sims.n_draws + 1),
+            _standard_columns(sims.centres()),
+            features,
+        )
+    )
     n_rows, n_plays = n_swaps + 1, 0 if plants is None else plants.n_plays
     n_more = 0 if plants is None else plants.n_plays + plants.n_extra
-    adder = _Adder.empty(n_rows, n_rows + n_more, sims.n_dims, len(chosen), features.shape[1])
+    adder = _Adder.empty(n_rows, n_rows + n_more, len(chosen), slope_of, features)
     for block in sims.blocks(hide, _BLOCK_BYTES):
         swaps = label.integers(block.n_points, size=(n_swaps, len(block.truth)))
         block, slots, played = _planted(block, plants, label)
         slots = np.concatenate([block.truth[None], swaps, slots])
+        slots = _arrays.beside(slots, block.points)
         for name, part in parts.items():
             ranks, tied = _ranks(part.region, block, played)
             adder.add_part(name, part.pooled, ranks, slots, table)
@@ -143,7 +163,7 @@ def swap(
                 adder.add_slope(scores * slope_of[block.where, None], tied, slots)
                 width = table[:, 1][ranks].sum(axis=2)
                 adder.add_products(
-                    scores.take(chosen, axis=2), width, slots[:n_rows], features[block.where]
+                    scores[..., chosen], width, slots[:n_rows], features[block.where]
                 )
     return adder.finish(sims, n_rows, n_plays, chosen, table)
 
@@ -163,14 +183,16 @@ def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Blo
 
 def _ranks(region: Region, block: Block, played: Ints) -> tuple[Array, Array]:
     """Return pooled ranks `(n_block, n_all, n_scores)` of a region, and how often points tie."""
-    scores = _check.array("scores", region.scores(block))
+    scores = _arrays.beside(_check.where_it_is("scores", region.scores(block)), block.points)
     n_all = len(block.points)
     if scores.shape[:1] == (block.n_points,) and block.n_points < n_all:
         # Numbers that came with the draws are not known of planted points: nothing is planted.
-        scores = np.concatenate([scores, scores[played, np.arange(scores.shape[1])]])
-    scores = _check.scores(scores, (n_all, len(block.truth)))
+        extra = scores[played, np.arange(scores.shape[1])]
+        scores = _arrays.namespace(scores).concatenate([scores, extra])
+    scores = _arrays.beside(_check.scores(scores, (n_all, len(block.truth))), block.points)
     scores = scores[..., None] if scores.ndim == 2 else scores
-    return _swaps.pooled_ranks(scores.swapaxes(0, 1), block.n_points, played.T)
+    rank = backends.engine(scores).pooled_ranks
+    return rank(scores.swapaxes(0, 1), block.n_points, _arrays.beside(played.T, scores))
 
 
 def _standard_columns(numbers: Floats) -> Floats:
@@ -191,10 +213,12 @@ class _Adder:
 
     @classmethod
     def empty(
-        cls, n_rows: int, n_all: int, n_dims: int, n_chosen: int, n_features: int
+        cls, n_rows: int, n_all: int, n_chosen: int, slope_of: Floats, features: Floats
     ) -> "_Adder":
+        n_dims, n_features = slope_of.shape[1], features.shape[1]
+
         def zeros(*shape: int) -> Array:
-            return np.zeros(shape, dtype=np.float32)
+            return _arrays.zeros(shape, features)
 
         return cls(
             {},
@@ -208,31 +232,33 @@ class _Adder:
     def add_part(self, name: str, pooled: bool, ranks: Array, slots: Array, table: Floats) -> None:
         n_scores = 1 if pooled else ranks.shape[2]
         if name not in self.moments:
-            shape = (len(slots), len(MOMENTS), n_scores)
-            self.moments[name] = np.zeros(shape, dtype=np.float32)
+            self.moments[name] = _arrays.zeros((len(slots), len(MOMENTS), n_scores), table)
+        engine, sums = backends.engine(ranks), self.moments[name]
         if pooled:
-            _swaps.add_values(table[ranks].mean(axis=2), slots, self.moments[name][..., 0])
+            engine.add_values(table[ranks].mean(axis=2), slots, sums[..., 0])
         else:
-            _swaps.add_moments(ranks, slots, table, self.moments[name])
+            engine.add_moments(ranks, slots, table, sums)
 
     def add_slope(self, values: Array, tied: Array, slots: Array) -> None:
-        _swaps.add_values(values, slots, self.slope)
-        _swaps.add_values(tied[..., None].astype(np.float32), slots, self.ties)
+        engine = backends.engine(values)
+        engine.add_values(values, slots, self.slope)
+        engine.add_values(_arrays.single(tied[..., None]), slots, self.ties)
 
     def add_products(self, scores: Array, width: Array, slots: Array, features: Floats) -> None:
-        _swaps.add_products(scores, slots, features, self.pairs, self.data)
-        self.data_width += width[np.arange(len(width)), slots] @ features
+        backends.engine(scores).add_products(scores, slots, features, self.pairs, self.data)
+        every = _arrays.beside(np.arange(len(width)), width)
+        self.data_width += width[every, slots] @ features
 
     def finish(
         self, sims: Simulations, n_rows: int, n_plays: int, chosen: Ints, table: Floats
     ) -> Sums:
         share_tied = float(self.ties[:n_rows].mean()) / (sims.n_sims * sims.n_dims)
-        root = np.float32(np.sqrt(sims.n_sims))
+        root = float(np.sqrt(sims.n_sims))
         # The sum of a parameter's squared normal scores, over what it is expected to be. Its
         # bias and its products are measured in that, or a wrong width would pass for them.
         second = float((table[:, 0] ** 2 * table[:, 1]).mean())
         energy = 1 + second * self.moments["marginals"][:, 1] / root**2
-        gauge = np.maximum(energy, 1e-3) ** np.float32(-0.5)
+        gauge = energy.clip(min=1e-3) ** -0.5
         moments = {name: standardise(sums, n_rows) for name, sums in self.moments.items()}
         moments["marginals"] = self.moments["marginals"] / root
         moments["marginals"][:, 0] *= gauge
@@ -254,9 +280,10 @@ class _Adder:
 
 def standardise(sums: Array, n_rows: int) -> Floats:
     """Return sums less their mean over the first rows, in units of the sd over those rows."""
-    centre, sd = sums[:n_rows].mean(axis=0), sums[:n_rows].std(axis=0)
-    constant = sd <= 1e-6 * np.maximum(1.0, abs(centre))
-    return np.where(constant, 0.0, (sums - centre) / np.where(constant, 1.0, sd))
+    where, centre = _arrays.namespace(sums).where, sums[:n_rows].mean(axis=0)
+    sd = ((sums[:n_rows] - centre) ** 2).mean(axis=0) ** 0.5
+    constant = sd <= 1e-6 * abs(centre).clip(min=1.0)
+    return where(constant, 0.0, (sums - centre) / where(constant, 1.0, sd))
 
 
 def log_ratio(z: Floats) -> Floats:
@@ -264,16 +291,17 @@ def log_ratio(z: Floats) -> Floats:
 
     .. math:: \log \frac{0.7\, N(z; 0, 1) + 0.3\, N(z; 0, 1 + 10)}{N(z; 0, 1)}
     """
-    slab = np.log(0.3) - 0.5 * np.log(11.0) + (5.0 / 11.0) * np.square(z, dtype=float)
+    xp = _arrays.namespace(z)
+    slab = float(np.log(0.3) - 0.5 * np.log(11.0)) + (5.0 / 11.0) * _arrays.double(z) ** 2
     # Beyond 50 the spike does not count, and the exponential would end up infinite.
-    return np.where(slab > 50, slab, np.log(0.7 + np.exp(np.minimum(slab, 50))))
+    return xp.where(slab > 50, slab, xp.log(0.7 + xp.exp(slab.clip(max=50))))
 
 
 def log_mean_exp(logs: Floats) -> Floats:
     """Return the logarithm of the mean over all axes but the first: any one of them is wrong."""
-    logs = logs.reshape(len(logs), -1)
-    top = logs.max(axis=1)
-    return top + np.log(np.exp(logs - top[:, None]).mean(axis=1))
+    xp, logs = _arrays.namespace(logs), logs.reshape(len(logs), -1)
+    top = xp.amax(logs, axis=1)
+    return top + xp.log(xp.exp(logs - top[:, None]).mean(axis=1))
 
 
 def row_p_values(statistics: Floats, n_rows: int) -> Floats:

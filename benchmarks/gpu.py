@@ -1,0 +1,272 @@
+"""Counting and `check` on a CUDA device, against its read limit and against torch itself.
+
+    python benchmarks/gpu.py                    # prints as it goes, in about three minutes
+    python benchmarks/gpu.py --write            # writes gpu.md beside this file
+    python benchmarks/gpu.py --quick            # counting in single precision alone
+    python benchmarks/gpu.py --tune             # tries many tiles, and prints the best of each
+
+Every number is measured in one run, on 10⁹ numbers: 4 GB in single precision. "Read" is the
+highest speed at which a kernel, `torch.sum` or a copy gets through the same memory. "Eager" is
+the reference form in torch, the norm of differences. Times are medians.
+"""
+
+import argparse
+import os
+import time
+import timeit
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from tarpon.backends import _torch, _triton
+from tarpon.backends._terms import Constants, prepare
+from tarpon.backends._triton import Tile
+
+N_NUMBERS, N_DRAWS = 10**9, 1000
+DIMS = (1, 2, 4, 8, 16, 32, 64, 100, 256, 1000)
+OTHER_DTYPES = (torch.float64, torch.float16, torch.bfloat16)
+
+
+@triton.jit
+def _read(numbers, out, n, SIZE: tl.constexpr):  # noqa: ANN001, ANN202
+    at = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
+    total = tl.sum(tl.load(numbers + at, mask=at < n, other=0.0))
+    if total == 12345.678:  # never, but the compiler must read to know
+        tl.store(out, total)
+
+
+def milliseconds(function: Callable[[], object], budget: float = 0.15) -> float:
+    """Return the median time of many calls, by the clock of the device."""
+    function()
+    torch.cuda.synchronize()
+    times, begun = [], time.perf_counter()
+    while len(times) < 5 or (time.perf_counter() - begun < budget and len(times) < 100):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        function()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop))
+    return float(np.median(times))
+
+
+def read_limit() -> float:
+    """Return how many bytes a second can be read."""
+    numbers = torch.randn(N_NUMBERS, device="cuda")
+    other, out = torch.empty_like(numbers), torch.zeros(1, device="cuda")
+    speeds = {"sum": numbers.nbytes / milliseconds(numbers.sum)}
+    speeds["copy"] = 2 * numbers.nbytes / milliseconds(lambda: other.copy_(numbers))
+    for size in (4096, 8192):
+        grid = (triton.cdiv(N_NUMBERS, size),)
+        took = milliseconds(lambda g=grid, s=size: _read[g](numbers, out, N_NUMBERS, SIZE=s))
+        speeds[f"kernel of {size}"] = numbers.nbytes / took
+    print(", ".join(f"{name} {speed / 1e6:.0f} GB/s" for name, speed in speeds.items()))
+    return 1e3 * max(speeds.values())
+
+
+def study(n_dims: int, dtype: torch.dtype, sims_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    n_sims = N_NUMBERS // (N_DRAWS * n_dims)
+    shape = (n_sims, N_DRAWS, n_dims) if sims_first else (N_DRAWS, n_sims, n_dims)
+    samples = torch.empty(shape, device="cuda", dtype=dtype)
+    for part in samples.split(max(1, len(samples) // 16)):
+        part.copy_(torch.randn(part.shape, device="cuda"))
+    theta = torch.randn((n_sims, n_dims), device="cuda").to(dtype)
+    return samples.swapaxes(0, 1) if sims_first else samples, theta
+
+
+def eager(samples: torch.Tensor, theta: torch.Tensor, center: torch.Tensor) -> torch.Tensor:
+    far = torch.sqrt(((samples - center) ** 2).sum(dim=-1))
+    return (far < torch.sqrt(((theta - center) ** 2).sum(dim=-1))).sum(dim=0)
+
+
+def row(n_dims: int, dtype: torch.dtype, sims_first: bool, n_centers: int, limit: float) -> str:
+    samples, theta = study(n_dims, dtype, sims_first)
+    n_sims, weight = len(theta), np.ones(n_dims)
+    shape = (n_sims, n_centers, n_dims) if n_centers > 1 else (n_sims, n_dims)
+    centers = np.random.default_rng(0).uniform(-2, 2, size=shape)
+    around = torch.as_tensor(centers, device="cuda").reshape(n_sims, n_centers, n_dims)
+    truth = theta.to(_torch._working(dtype))
+    constants = prepare("l2", truth, theta.double()[:, None] - around, weight, np.inf)
+    took = milliseconds(lambda: _triton.closer("l2", samples, constants))
+    share = samples.nbytes / limit / (took / 1e3)
+    cells = [
+        n_dims, str(dtype).removeprefix("torch."),
+        "simulations first" if sims_first else "draws first", n_centers,
+        f"{took:.2f}", f"{share:.0%}",
+    ]  # fmt: skip
+    if n_centers == 1:
+        again = milliseconds(lambda: eager(samples, theta, around[:, 0].to(dtype)))
+        whole = min(
+            timeit.repeat(
+                lambda: _torch.closer(samples, theta, centers, weight), number=1, repeat=3
+            )
+        )
+        cells += [f"{again / took:.1f}", f"{1e3 * whole:.1f}"]
+    else:
+        cells += ["", ""]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def counting(limit: float, quick: bool) -> Iterator[str]:
+    yield "| parameters | precision | order | references | ms | of read | × eager | call, ms |"
+    yield "|--:|---|---|--:|--:|--:|--:|--:|"
+    for n_centers in (1, 10):
+        for sims_first in (True, False):
+            for n_dims in DIMS:
+                yield row(n_dims, torch.float32, sims_first, n_centers, limit)
+    for dtype in () if quick else OTHER_DTYPES:
+        for n_dims in DIMS[1::2]:
+            yield row(n_dims, dtype, n_dims != 100, 1, limit)
+
+
+def checking() -> Iterator[str]:
+    import tarpon
+
+    yield ""
+    yield "| `check` of simulations × draws × parameters | s |"
+    yield "|---|--:|"
+    for n_sims, n_draws, n_dims in ((500, 1000, 10), (500, 1000, 256)):
+        samples = torch.randn((n_draws, n_sims, n_dims), device="cuda")
+        theta = torch.randn((n_sims, n_dims), device="cuda")
+        x = np.random.default_rng(0).standard_normal((n_sims, 1024), dtype=np.float32)
+        times = []
+        for _ in range(4):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            tarpon.check(samples, theta, x=x, rng=0)
+            times.append(time.perf_counter() - start)
+        yield f"| {n_sims} × {n_draws} × {n_dims} | {min(times):.2f} (first {times[0]:.1f}) |"
+
+
+def candidates(n_dims: int, sims_first: bool, n_centers: int) -> Iterator[tuple[str, Tile]]:
+    """Yield kernels with the tiles worth trying."""
+    power = triton.next_power_of_2(n_dims)
+    if n_centers == 1 and power <= 128:
+        for size, draws in product((2048, 4096, 8192) if sims_first else (2048, 4096), (1, 4, 16)):
+            most = size // power
+            draws = min(most, 1024) if sims_first else min(draws, most)
+            for n, stages, warps in ((1, 1, 4), (8, 1, 4), (8, 3, 4), (8, 3, 8), (32, 3, 4)):
+                n = min(n, triton.cdiv(N_DRAWS, draws))
+                yield "single", Tile(draws, most // draws, power, n, warps, stages if n > 1 else 1)
+    elif n_centers == 1:
+        for dims, draws, sims in product((64, 128, 256), (8, 16, 32, 64), (1, 4)):
+            for stages, warps in ((1, 4), (1, 8), (3, 4)):
+                if 2048 <= dims * draws * sims <= 8192 and not (sims_first and sims > 1):
+                    yield "single", Tile(draws, sims, dims, 1, warps, stages)
+    if n_centers > 1 and n_dims <= 16:
+        for a, n, stages in product((1, 2, 4), (8, 32), (1, 2)):
+            tile = (64 * a, 1, n_dims, n) if sims_first else (a, 32, n_dims, 8 * n)
+            yield "short", Tile(*tile, 1, stages)
+    if n_centers > 1 and n_dims >= 16:
+        for draws, dims, warps, stages in product((64, 128), (32, 64, 128), (4, 8), (1, 3)):
+            if dims <= max(power, 32) and (warps == 4 or draws == 128):
+                yield "product", Tile(draws, 1, dims, 8 if dims >= n_dims else 1, warps, stages)
+
+
+def setting(n_dims: int, sims_first: bool, n_centers: int) -> tuple[torch.Tensor, Constants]:
+    """Return draws and constants to try tiles on."""
+    samples, theta = study(n_dims, torch.float32, sims_first)
+    away = torch.randn((len(theta), n_centers, n_dims), device="cuda", dtype=torch.float64)
+    return samples, prepare("l2", theta, away, np.ones(n_dims), np.inf)
+
+
+def launch(kernel: str, samples: torch.Tensor, constants: Constants, tile: Tile) -> torch.Tensor:
+    arguments = (samples, constants, tile)
+    if kernel == "product":
+        return _triton.product(*arguments)
+    return {"single": _triton.single, "short": _triton.short}[kernel]("l2", *arguments)
+
+
+def compiled(job: tuple[int, bool, int, str, Tile]) -> bool:
+    """Compile one kernel, in a process of its own, for all others to find on disk."""
+    n_dims, sims_first, n_centers, kernel, tile = job
+    try:
+        launch(kernel, *_blank(n_dims, sims_first, n_centers), tile)
+        torch.cuda.synchronize()
+    except Exception:  # Too large for the device: not a candidate.
+        return False
+    return True
+
+
+@cache
+def _memory() -> torch.Tensor:
+    return torch.zeros(N_NUMBERS, device="cuda")
+
+
+def _blank(n_dims: int, sims_first: bool, n_centers: int) -> tuple[torch.Tensor, Constants]:
+    n_sims = N_NUMBERS // (N_DRAWS * n_dims)
+    shape = (n_sims, N_DRAWS, n_dims) if sims_first else (N_DRAWS, n_sims, n_dims)
+    samples = _memory()[: n_sims * N_DRAWS * n_dims].reshape(shape)
+    zeros = [torch.zeros(s, device="cuda") for s in ((n_sims, n_dims), (3, n_dims))]
+    away = torch.zeros((n_sims, n_centers, n_dims), device="cuda")
+    constants = Constants(zeros[0], away, zeros[1])
+    return samples.swapaxes(0, 1) if sims_first else samples, constants
+
+
+def tune(limit: float) -> Iterator[str]:
+    """Compile all candidates on all processors, time them, and yield the best of each."""
+    cases = list(product((1, 10), (True, False), DIMS))
+    tiles = {(d, first, c): sorted(set(candidates(d, first, c))) for c, first, d in cases}
+    jobs = [(*case, *one) for case, several in tiles.items() for one in several]
+    begun = time.perf_counter()
+    with get_context("spawn").Pool(min(14, os.cpu_count() or 1)) as pool:
+        fine = dict(zip(jobs, pool.map(compiled, jobs, chunksize=2), strict=True))
+    yield f"{len(jobs)} compiled in {time.perf_counter() - begun:.0f} s, {sum(fine.values())} fine"
+    for (n_dims, sims_first, n_centers), several in tiles.items():
+        samples, constants = setting(n_dims, sims_first, n_centers)
+        times = []
+        for kernel, tile in several:
+            if fine[n_dims, sims_first, n_centers, kernel, tile]:
+                call = partial(launch, kernel, samples, constants, tile)
+                times.append((milliseconds(call, 0.02), kernel, tuple(tile)))
+        order = "sims" if sims_first else "draws"
+        best = [
+            f"{samples.nbytes / limit / took * 1e3:.0%} {kernel[0]}{tile}"
+            for took, kernel, tile in sorted(times)[:4]
+        ]
+        yield f"{n_dims} {order} K={n_centers}: " + "; ".join(best).replace(", ", ",")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write gpu.md")
+    parser.add_argument("--quick", action="store_true", help="count in single precision alone")
+    parser.add_argument("--tune", action="store_true", help="try many tiles")
+    asked = parser.parse_args()
+    torch.manual_seed(0)
+    limit = read_limit()
+    if asked.tune:
+        for line in tune(limit):
+            print(line, flush=True)
+        return
+    lines = [
+        "# Counting on a GPU",
+        "",
+        f"Written by `python benchmarks/gpu.py --write` on one {torch.cuda.get_device_name()}, "
+        f"torch {torch.__version__}, triton {triton.__version__}. Read limit "
+        f"{limit / 1e9:.0f} GB/s; {N_NUMBERS:.0e} numbers, {N_DRAWS} draws a simulation, ties "
+        "counted. The call also moves the references there and the counts back.",
+        "",
+    ]
+    for line in lines:
+        print(line)
+    parts = (
+        (counting(limit, asked.quick),) if asked.quick else (counting(limit, False), checking())
+    )
+    for part in parts:
+        for line in part:
+            print(line, flush=True)
+            lines.append(line)
+    if asked.write:
+        Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

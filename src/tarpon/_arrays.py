@@ -1,0 +1,114 @@
+"""Arrays of other packages: where they live, and the few words that they do not share.
+
+Code that runs wherever the samples are is written once, with operators, methods and functions
+that NumPy and torch have under the same name; `namespace` returns the one or the other.
+No package is imported here that the caller has not imported.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ._types import Array, ArrayLike
+
+_OF_MODULE = {"jaxlib": "jax"}
+
+
+def package(array: ArrayLike) -> str:
+    """Return the name of the package that an array is of."""
+    name = type(array).__module__.partition(".")[0]
+    return _OF_MODULE.get(name, name)
+
+
+def on_device(array: ArrayLike) -> bool:
+    """Return whether an array lives on an accelerator that there is a backend for."""
+    kind = package(array)
+    if kind == "torch":
+        return bool(array.is_cuda)
+    if kind == "jax":
+        return any(device.platform != "cpu" for device in array.devices())
+    return kind == "cupy"
+
+
+def resident(array: ArrayLike) -> ArrayLike:
+    """Return an array of an accelerator as a backend takes it: CuPy's memory as a tensor."""
+    if package(array) == "torch":
+        return array.detach()
+    return _tensor(array) if package(array) == "cupy" else array
+
+
+def _tensor(array: ArrayLike) -> ArrayLike:
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            "CuPy arrays are counted by torch, which shares their memory: install it with "
+            "`pip install tarpon[torch]`, or pass `cupy.asnumpy(...)` to use the CPU."
+        ) from error
+    return torch.from_dlpack(array)
+
+
+def host(array: ArrayLike) -> ArrayLike:
+    """Return numbers as NumPy takes them, without a copy if they are on the CPU already.
+
+    NumPy has no bfloat16; every bfloat16 is a float32, so those are converted.
+    """
+    kind = package(array)
+    if kind == "torch":
+        tensor = array.detach().cpu()
+        return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+    if kind == "jax" and str(array.dtype) == "bfloat16":
+        return np.asarray(array.astype("float32"))
+    return array.get() if kind == "cupy" else np.asarray(array)
+
+
+def kind(array: Array) -> str:
+    """Return the kind of numbers, as `dtype.kind` of NumPy has it."""
+    name = str(array.dtype).removeprefix("torch.")
+    return "f" if name == "bfloat16" else np.dtype(name).kind
+
+
+def namespace(array: Array) -> Any:
+    """Return torch for its tensors, and NumPy for all others."""
+    return sys.modules["torch"] if package(array) == "torch" else np
+
+
+def beside(numbers: ArrayLike, array: Array) -> Array:
+    """Return numbers where the array is, in their own precision."""
+    if package(array) != "torch":
+        return host(numbers)
+    if package(numbers) != "torch":
+        # Torch takes neither foreign byte orders nor views that are backwards or read-only.
+        copy = np.array(host(numbers))
+        native = copy.astype(copy.dtype.newbyteorder("="), copy=False)
+        numbers = sys.modules["torch"].from_numpy(native)
+    return numbers.to(array.device)
+
+
+def zeros(shape: tuple[int, ...], array: Array) -> Array:
+    """Return zeros in single precision where the array is."""
+    if package(array) == "torch":
+        torch = sys.modules["torch"]
+        return torch.zeros(shape, dtype=torch.float32, device=array.device)
+    return np.zeros(shape, dtype=np.float32)
+
+
+def alike(truths: Array, draws: Array) -> Array:
+    """Return the truths with no more digits than draws: they could be told by those alone."""
+    if kind(truths) == kind(draws) == "f":
+        precision = min(truths.dtype, draws.dtype, key=lambda dtype: dtype.itemsize)
+        return namespace(truths).asarray(truths, dtype=precision)
+    return truths
+
+
+def double(array: Array) -> Array:
+    """Return an array in double precision."""
+    xp = namespace(array)
+    return xp.asarray(array, dtype=xp.float64)
+
+
+def single(array: Array) -> Array:
+    """Return an array in single precision."""
+    xp = namespace(array)
+    return xp.asarray(array, dtype=xp.float32)

@@ -1,0 +1,111 @@
+"""Counting where JAX arrays are: one compiled reduction a distance, and integers come back.
+
+Differences of truths and centers are taken by NumPy in double precision, since JAX may be set to
+single precision alone; the draws are only read.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._arrays import host
+from .._types import Array, Floats, Ints
+from ._terms import Constants, gap, prepare
+
+_SINGLE = ("float16", "bfloat16", "float32")
+
+
+def extent(samples: jax.Array) -> tuple[Array, Array]:
+    """Return the smallest and largest value of each parameter; NaN where there is one."""
+    with _precision(samples):
+        low, high = _extent(samples)
+    return host(low), host(high)
+
+
+def smaller(samples: jax.Array, theta: Array) -> tuple[Ints, Ints]:
+    """Count the draws below and equal to the truth, parameter by parameter."""
+    truth = host(theta)
+    whole = samples.dtype.kind in "biu" and truth.dtype.kind in "biu"
+    truth = truth if whole else _exact(truth, samples)
+    with _precision(truth):
+        return _integers(_smaller(samples, truth))
+
+
+def closer(samples: jax.Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
+    return _closer("l2", samples, theta, centers, np.sqrt(weight))
+
+
+def closer_l1(
+    samples: jax.Array, theta: Array, centers: Floats, weight: Floats
+) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
+    return _closer("l1", samples, theta, centers, weight)
+
+
+def closer_periodic(
+    samples: jax.Array, theta: Array, centers: Floats, weight: Floats, period: Floats
+) -> tuple[Ints, Ints]:
+    """Count as `closer` does, each difference taken the short way round its period."""
+    return _closer("periodic", samples, theta, centers, np.sqrt(weight), period)
+
+
+def _closer(
+    term: str,
+    samples: jax.Array,
+    theta: Array,
+    centers: Floats,
+    scale: Floats,
+    period: Floats | float = np.inf,
+) -> tuple[Ints, Ints]:
+    """Count the draws for which the terms sum to less than zero, and to zero."""
+    theta, shape = host(theta), np.shape(centers)[:-1]
+    around = np.asarray(centers, dtype=float).reshape(len(theta), -1, theta.shape[1])
+    away = theta[:, None].astype(float) - around
+    constants = prepare(term, _exact(theta, samples), away, np.asarray(scale), period)
+    with _precision(constants.truth):
+        below, equal = _integers(_count(term, samples, constants))
+    return below.reshape(shape), equal.reshape(shape)
+
+
+@jax.jit
+def _extent(samples: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return samples.min(axis=(0, 1)), samples.max(axis=(0, 1))
+
+
+@jax.jit
+def _smaller(samples: jax.Array, truth: jax.Array) -> jax.Array:
+    return jnp.stack([(samples < truth).sum(axis=0), (samples == truth).sum(axis=0)])
+
+
+@partial(jax.jit, static_argnums=0)
+def _count(term: str, samples: jax.Array, constants: Constants) -> jax.Array:
+    draws = samples.astype(constants.truth.dtype)
+    counts = []
+    for center in range(constants.n_centers):
+        apart = gap(term, draws, constants, center, jnp)
+        counts.append(jnp.stack([(apart < 0).sum(axis=0), (apart == 0).sum(axis=0)]))
+    return jnp.stack(counts, axis=2)
+
+
+def _exact(theta: Array, samples: jax.Array) -> Array:
+    """Return the truths as single if draws are and that is exact, otherwise as double."""
+    if str(samples.dtype) in _SINGLE:
+        with np.errstate(over="ignore"):
+            same = theta.astype(np.float32)
+        if np.array_equal(same, theta, equal_nan=True):
+            return same
+    return theta.astype(np.float64)
+
+
+def _precision(numbers: Array) -> AbstractContextManager[object]:
+    """Allow double precision for as long as numbers need it, whatever JAX is set to."""
+    return jax.enable_x64(True) if numbers.dtype.itemsize == 8 else nullcontext()
+
+
+def _integers(counts: jax.Array) -> tuple[Ints, Ints]:
+    below, equal = np.asarray(counts, dtype=np.int64)
+    return below, equal

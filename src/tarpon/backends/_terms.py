@@ -1,0 +1,77 @@
+r"""Distances as sums of terms, for tensors of torch and arrays of JAX.
+
+As in `_kernels`, a draw :math:`s` is closer to the center :math:`r` than the truth :math:`t`
+where :math:`\sum_k f(s_k - t_k; t_k - r_k) < 0`: terms subtract points, never distances.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._arrays import beside, namespace
+from .._types import Array, Floats
+
+
+class Constants(NamedTuple):
+    """What the terms need beside the draws, in the precision that they are computed in.
+
+    Arguments:
+        truth: The truths :math:`t`, of shape `(n_sims, n_dims)`.
+        away: The differences :math:`t - r`, doubled for "l2", `(n_sims, n_centers, n_dims)`.
+        table: Scale, period and its inverse of each parameter, `(3, n_dims)`.
+    """
+
+    truth: Any
+    away: Any
+    table: Any
+
+    @property
+    def n_centers(self) -> int:
+        return int(self.away.shape[1])
+
+
+def prepare(
+    term: str, truth: Array, away: Array, scale: Floats, period: Floats | float
+) -> Constants:
+    """Return the constants of a term, from differences in double precision.
+
+    Arguments:
+        term: Which distance: "l2", "l1" or "periodic".
+        truth: The truths, `(n_sims, n_dims)`, in the precision to compute in.
+        away: The differences of truths and centers, `(n_sims, n_centers, n_dims)`.
+        scale: What differences are multiplied by, for "l2" and "periodic" before the square.
+        period: The period of each parameter.
+    """
+    xp, shape = namespace(truth), (truth.shape[1],)
+    if term == "periodic":
+        turns = xp.round(away / beside(np.asarray(period), away))
+        away = away - beside(np.where(np.isfinite(period), period, 0.0), away) * turns
+    # Rounded down, or the far side of the circle might be farther than the truth that is there.
+    per_turn = (1 - 8 * float(xp.finfo(truth.dtype).eps)) / np.asarray(period)
+    rows = (_centered(scale, away), np.where(np.isfinite(period), period, 0.0), per_turn)
+    table = np.stack([np.broadcast_to(row, shape) for row in rows])
+    away = 2 * away if term == "l2" else away
+    away, table = (xp.asarray(beside(a, truth), dtype=truth.dtype) for a in (away, table))
+    return Constants(truth, away, table)
+
+
+def gap(term: str, draws: Array, constants: Constants, center: int, xp: Any) -> Any:
+    """Return how much farther draws are from a center than the truth is, `(n_draws, n_sims)`."""
+    truth, away, (scale, turn, per_turn) = constants
+    step, away = draws - truth, away[:, center]
+    if term == "l1":
+        right = step + (away - abs(away))
+        left = -(step + (away + abs(away)))
+        return (scale * xp.where(right > left, right, left)).sum(-1)
+    if term == "periodic":
+        step, away = step - turn * xp.round((step + away) * per_turn), 2 * away
+    return ((scale * step) * (scale * (step + away))).sum(-1)
+
+
+def _centered(scale: Floats, away: Array) -> Floats:
+    """Return the scale times a power of two that brings the largest difference near one."""
+    scale = scale / (np.max(scale, initial=0.0) or 1.0)
+    xp, sizes = namespace(away), abs(away) * beside(scale, away)
+    largest = float(xp.where(xp.isfinite(sizes), sizes, 0.0).max()) if len(scale) else 0.0
+    return np.ldexp(scale, min(-math.frexp(largest)[1], 126))

@@ -1,0 +1,96 @@
+"""The heavy part of the swap test where torch tensors are; `_swaps` says what each function is."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag, pad
+
+from .._arrays import alike, beside
+from .._types import Ints
+
+_ROW_BYTES = 512 * 2**20
+
+
+def pool(truths: Tensor, draws: Tensor, place: Ints) -> Tensor:
+    """Return truths `(n_sims, ...)` and draws `(n_draws, n_sims, ...)` as one tensor."""
+    truths, (n_draws, n_sims) = alike(truths, draws), draws.shape[:2]
+    pooled = torch.empty(
+        (n_sims, n_draws + 1, *draws.shape[2:]),
+        dtype=torch.promote_types(truths.dtype, draws.dtype),
+        device=draws.device,
+    ).swapaxes(0, 1)
+    pooled[:n_draws], pooled[n_draws] = draws, truths
+    at, every = beside(place, draws), torch.arange(n_sims, device=draws.device)
+    pooled[n_draws] = pooled[at, every]
+    pooled[at, every] = truths.to(pooled.dtype)
+    return pooled
+
+
+def decorrelate(points: Tensor, n_points: int, correlation: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return points without the correlations of the first ones."""
+    roots = torch.linalg.cholesky(correlation(points[:, :n_points]))
+    return torch.linalg.solve_triangular(roots, points.mT, upper=False).mT.contiguous()
+
+
+def inner_products(a: Tensor, b: Tensor) -> Tensor:
+    """Return the products of rows `(n_sims, n, n_dims)` with rows `(n_sims, m, n_dims)`."""
+    return a @ b.mT
+
+
+def pooled_ranks(scores: Tensor, n_points: int, played: Tensor) -> tuple[Tensor, Tensor]:
+    """Rank all points of every simulation among its first `n_points`; also count ties."""
+    # Adding zero makes zeros of both signs the same, also where a sort compares bits.
+    columns = _comparable(scores).swapaxes(1, 2).contiguous() + 0
+    ordered, order = columns[..., :n_points].sort(dim=2, stable=True)
+    places = torch.arange(n_points, dtype=torch.int32, device=scores.device)
+    ranks = torch.empty_like(order, dtype=torch.int32)
+    ranks.scatter_(2, order, places.expand(order.shape))
+    same = ordered[..., 1:] == ordered[..., :-1]
+    in_order = pad(same, (1, 0)) | pad(same, (0, 1))
+    tied = torch.zeros_like(in_order).scatter_(2, order, in_order).sum(dim=1)
+    extra, stands_for = columns[..., n_points:], played[:, None].expand(-1, columns.shape[1], -1)
+    below = torch.searchsorted(ordered, extra.contiguous(), out_int32=True)
+    below -= (columns.gather(2, stands_for) < extra).to(torch.int32)
+    every = torch.cat([ranks, below], dim=2).swapaxes(1, 2)
+    return every, torch.cat([tied, tied.gather(1, played)], dim=1)
+
+
+def _comparable(scores: Tensor) -> Tensor:
+    """Return scores in a type that can be sorted, keeping every number apart."""
+    if scores.is_floating_point():
+        return scores if scores.dtype.itemsize > 2 else scores.float()
+    return scores.long()
+
+
+def add_moments(ranks: Tensor, slots: Tensor, table: Tensor, sums: Tensor) -> None:
+    """Add functions of the ranks of the points that play the truth, score by score."""
+    n_rows, n_functions, n_scores = sums.shape
+    total = _total(table[ranks].flatten(2), slots)
+    sums += total.reshape(n_rows, n_scores, n_functions).swapaxes(1, 2)
+
+
+def add_values(values: Tensor, slots: Tensor, sums: Tensor) -> None:
+    """Add the values `(n_sims, n_all, n_values)` of the points that play the truth."""
+    sums += _total(values, slots)
+
+
+def add_products(
+    values: Tensor, slots: Tensor, others: Tensor, pairs: Tensor, crossed: Tensor
+) -> None:
+    """Add the products of the values of the points that play the truth, some rows at a time."""
+    n_sims, _, n_values = values.shape
+    step = max(1, _ROW_BYTES // (4 * n_sims * n_values))
+    every = torch.arange(n_sims, device=values.device)
+    for first in range(0, len(slots), step):
+        rows = slice(first, first + step)
+        chosen = values[every, slots[rows]]
+        pairs[rows] += (chosen.mT @ chosen).triu(1)
+        crossed[rows] += chosen.mT @ others
+
+
+def _total(values: Tensor, slots: Tensor) -> Tensor:
+    """Return sums over simulations of the values in the slots, `(n_rows, n_values)`."""
+    n_sims, n_all, n_values = values.shape
+    first = n_all * torch.arange(n_sims, device=values.device)
+    return embedding_bag(slots + first, values.reshape(-1, n_values), mode="sum")
