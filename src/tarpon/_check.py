@@ -6,10 +6,13 @@ A message says what was wanted, what came, and what to do about it.
 import secrets
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ._stored import Stored, is_stored
 from ._types import RNG, Array, ArrayLike, Floats
 
 ON_INVALID = ("raise", "drop")
@@ -48,12 +51,31 @@ def array(name: str, value: ArrayLike) -> Array:
             f"`{name}` must be a rectangular array of numbers, but its rows differ in length. "
             f"Give every simulation the same number of draws and parameters."
         ) from error
-    if numbers.dtype.kind not in "biuf":
+    _refuse_other_kinds(name, numbers.dtype)
+    return numbers
+
+
+def kept(name: str, value: ArrayLike, axis: int) -> Any:
+    """Return numbers as `array` does, but leave those that are not in memory where they are.
+
+    Arguments:
+        name: What they are.
+        value: The numbers.
+        axis: The axis that counts the simulations.
+    """
+    if not is_stored(value):
+        return array(name, value)
+    stored = value if isinstance(value, Stored) else Stored.of(value, axis)
+    _refuse_other_kinds(name, stored.dtype)
+    return stored
+
+
+def _refuse_other_kinds(name: str, dtype: np.dtype[Any]) -> None:
+    if dtype.kind not in "biuf":
         raise TypeError(
-            f"`{name}` must hold real numbers, but got {numbers.dtype}. "
+            f"`{name}` must hold real numbers, but got {dtype}. "
             f"Convert it first, for example with `np.asarray({name}, dtype=float)`."
         )
-    return numbers
 
 
 def _host_tensor(tensor: ArrayLike) -> ArrayLike:
@@ -64,7 +86,7 @@ def _host_tensor(tensor: ArrayLike) -> ArrayLike:
 
 def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
     """Return draws (n_draws, n_sims, n_dims) and truths (n_sims, n_dims) that agree."""
-    samples, theta = array("samples", samples), array("theta", theta)
+    samples, theta = kept("samples", samples, 1), array("theta", theta)
     if theta.ndim == 1:
         theta = theta[:, None]
     if theta.ndim != 2:
@@ -74,7 +96,8 @@ def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
         )
     n_sims, n_dims = theta.shape
     if samples.ndim == 2 and n_dims == 1:
-        samples = samples[..., None]
+        stored = isinstance(samples, Stored)
+        samples = replace(samples, wide=True) if stored else samples[..., None]
     if samples.ndim != 3 or samples.shape[1:] != theta.shape:
         raise ValueError(
             f"`samples` must be (n_draws, {n_sims}, {n_dims}) to match `theta` {theta.shape}, "
@@ -107,7 +130,7 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     n_draws, n_sims, n_dims = samples.shape
     if n_draws != n_sims or n_draws < 3 or not n_dims:
         return
-    samples = samples[:_SQUARE, :_SQUARE]
+    samples = np.asarray(samples[:, :_SQUARE])[:_SQUARE]
     n_draws = n_sims = len(samples)
     of_sims, of_draws = samples.mean(axis=0, dtype=float), samples.mean(axis=1, dtype=float)
     total = samples.var(axis=(0, 1), dtype=float)
@@ -128,8 +151,8 @@ def observations(x: ArrayLike | None, n_sims: int) -> Array | None:
     """Return observations whose first axis counts the simulations."""
     if x is None:
         return None
-    x = array("x", x)
-    if x.ndim == 0 or len(x) != n_sims:
+    x = kept("x", x, 0)
+    if x.ndim == 0 or x.shape[0] != n_sims:
         raise ValueError(
             f"`x` must have one entry a simulation, ({n_sims}, ...), but got {x.shape}."
         )
@@ -147,13 +170,13 @@ def log_probs(
         raise ValueError(
             f"`{missing}` is missing: log-densities are needed of the draws and of the truths."
         )
-    draws, truths = array("log_prob_samples", draws), array("log_prob_theta", truths)
+    draws, truths = kept("log_prob_samples", draws, 1), array("log_prob_theta", truths)
     n_sims = (truths.size if n_sims is None else n_sims) or 1
     n_draws = (draws.shape[0] if n_draws is None and draws.ndim else n_draws) or 1
     if truths.shape != (n_sims,):
         raise ValueError(f"`log_prob_theta` must be ({n_sims},), but got {truths.shape}.")
     if draws.shape != (n_draws, n_sims):
-        swapped = draws.T.shape == (n_draws, n_sims) or draws.shape[:1] == (n_sims,)
+        swapped = draws.shape[::-1] == (n_draws, n_sims) or draws.shape[:1] == (n_sims,)
         hint = " Its axes look swapped: try `log_prob_samples.T`." if swapped else ""
         raise ValueError(
             f"`log_prob_samples` must be ({n_draws}, {n_sims}), draws first, "
@@ -229,7 +252,7 @@ def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
 def needs_x(x: Array | None, who: str) -> Array:
     if x is None:
         raise ValueError(f"{who} reads the observations: pass `x=`, of shape (n_sims, ...).")
-    return x
+    return np.asarray(x)
 
 
 def needs_parameters(n_dims: int) -> None:
@@ -269,8 +292,8 @@ def probability(name: str, value: float) -> float:
 
 
 def existing(path: str | Path) -> Path:
-    """Return the path of a file that is there."""
+    """Return the path of a file or folder that is there."""
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     return path

@@ -1,5 +1,6 @@
 """Effects: how large errors are, parameter by parameter, in units that a scientist uses."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -7,9 +8,10 @@ import numpy as np
 from numpy.random import Generator
 
 from ._types import Array, Floats
-from .ranks import rank
+from .engine import Results, joined
+from .ranks import Ranks, broken
 from .regions import HalfLines
-from .simulations import Simulations
+from .simulations import Block, Simulations
 from .verdict import Estimate, held
 
 
@@ -48,26 +50,25 @@ class Effects:
     sd: Floats
     outside: Array
     lag: float
-    n_draws: int
+    ranks: Ranks
 
     @classmethod
-    def of(cls, sims: Simulations) -> "Effects":
-        """Go over the draws once, a few simulations at a time."""
-        means, sds, outside, lags = [], [], [], []
-        for block in sims.blocks():
-            draws, truth = block.points[1:].astype(float), block.points[0]
-            about = draws - draws.mean(axis=0)
-            variance = np.square(about).mean(axis=0)
-            means.append(draws.mean(axis=0))
-            sds.append(np.sqrt(variance * sims.n_draws / (sims.n_draws - 1)))
-            outside.append((truth < draws.min(axis=0)) | (truth > draws.max(axis=0)))
-            lags.append((about[1:] * about[:-1]).sum(axis=0) / (sims.n_draws - 1))
-        sd = np.concatenate(sds)
-        together = float(np.concatenate(lags).sum() / max(np.square(sd).sum(), 1e-300))
-        truth = sims.theta.astype(float)
+    def of(cls, sims: Simulations, measured: Results, rng: Generator) -> "Effects":
+        """Return the effects that follow from what was `measured` of every simulation."""
+        sd = measured["sd"]
+        together = float(measured["lag"].sum() / max(np.square(sd).sum(), 1e-300))
         return cls(
-            truth, np.concatenate(means), sd, np.concatenate(outside), together, sims.n_draws
+            sims.theta.astype(float),
+            measured["mean"],
+            sd,
+            measured["outside"],
+            together,
+            broken(measured, sims.n_draws, rng),
         )
+
+    @property
+    def n_draws(self) -> int:
+        return self.ranks.n_draws
 
     @cached_property
     def z(self) -> Floats:
@@ -100,9 +101,8 @@ class Effects:
         """Return for which parameters the means of the draws follow the truths beyond noise."""
         return _correlations(self.mean, self.truth) > 3 / np.sqrt(len(self.truth))
 
-    def parameters(self, sims: Simulations, rng: Generator) -> tuple[Parameter, ...]:
+    def parameters(self, names: Sequence[str]) -> tuple[Parameter, ...]:
         """Return the table of all parameters."""
-        ranks = rank(sims, HalfLines(), rng)
         prior = np.maximum(self.truth.var(axis=0), 1e-300)
         contraction = 1 - np.square(self.sd).mean(axis=0) / prior
         recovery = _correlations(self.mean, self.truth)
@@ -113,11 +113,31 @@ class Effects:
                 self.width(k),
                 float(contraction[k]),
                 float(recovery[k]),
-                held(ranks.values[:, k], sims.n_draws, 0.68, central=True),
-                held(ranks.values[:, k], sims.n_draws, 0.95, central=True),
+                held(self.ranks.values[:, k], self.n_draws, 0.68, central=True),
+                held(self.ranks.values[:, k], self.n_draws, 0.95, central=True),
             )
-            for k, name in enumerate(sims.names or ())
+            for k, name in enumerate(names)
         )
+
+
+def measure(sims: Simulations) -> Results:
+    """Return the mean, sd and ends of the draws of some simulations, and where the truth is."""
+    below, equal = HalfLines().count(sims)
+    found = joined(_measure(block) for block in sims.blocks())
+    return {"below": below, "equal": equal, **found}
+
+
+def _measure(block: Block) -> Results:
+    draws, truth = block.points[1:].astype(float), block.points[0]
+    n_draws, mean = len(draws), draws.mean(axis=0)
+    about = draws - mean
+    variance = np.square(about).mean(axis=0)
+    return {
+        "mean": mean,
+        "sd": np.sqrt(variance * n_draws / (n_draws - 1)),
+        "outside": (truth < draws.min(axis=0)) | (truth > draws.max(axis=0)),
+        "lag": (about[1:] * about[:-1]).sum(axis=(0, 2)) / (n_draws - 1),
+    }
 
 
 def _correlations(a: Floats, b: Floats) -> Floats:

@@ -17,6 +17,7 @@ import numpy as np
 
 from . import backends
 from ._types import Array, Floats, Ints
+from .engine import Results
 from .simulations import Simulations
 
 __all__ = ["L1", "L2", "Lp", "Mahalanobis", "Metric", "Periodic", "Sphere", "Weighted"]
@@ -303,12 +304,19 @@ def _or_one(scale: Floats | float | None) -> Floats | float:
 
 
 def _within_covariance(sims: Simulations) -> Floats:
-    total = np.zeros((sims.n_dims, sims.n_dims))
-    for block in sims.blocks():
-        points = block.points.astype(float)
-        rows = (points - points.mean(axis=0)).reshape(-1, sims.n_dims)
-        total += rows.T @ rows
-    return total / (sims.n_draws * sims.n_sims)
+    products = (found["products"] for found in sims.points_alone().each("covariance", _products))
+    return sum(products, np.zeros((sims.n_dims,) * 2)) / (sims.n_draws * sims.n_sims)
+
+
+def _products(part: Simulations) -> Results:
+    """Return the products of parameters about their centres, summed over all points."""
+    total = np.zeros((part.n_dims, part.n_dims))
+    for piece in part.pieces():
+        for block in piece.blocks():
+            points = block.points.astype(float)
+            rows = (points - points.mean(axis=0)).reshape(-1, part.n_dims)
+            total += rows.T @ rows
+    return {"products": total}
 
 
 def _whitening(covariance: Floats) -> Floats:

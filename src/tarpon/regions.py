@@ -6,14 +6,15 @@ same way: under accuracy the truth is one more draw.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
 
 from . import _check, backends
 from . import metrics as _metrics
+from ._stored import Rows, Window
 from ._types import Array, Floats, Ints
 from .backends import _swaps
 from .metrics import L2, Metric
@@ -50,6 +51,15 @@ class Counted(Protocol):
     def count(self, sims: Simulations) -> tuple[Ints, Ints]: ...
 
 
+@runtime_checkable
+class Cut(Protocol):
+    """A region that holds numbers of every simulation, and need not hold them all."""
+
+    def cut(self, where: slice) -> Region:
+        """Return the region with what it needs for some of the simulations."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Balls:
     r"""Balls around reference points, that is TARP (Lemos et al., 2023, Algorithm 2),
@@ -61,7 +71,7 @@ class Balls:
         metric: The distance :math:`d`.
     """
 
-    centers: Floats
+    centers: Rows
     metric: Metric = L2()
 
     @classmethod
@@ -79,8 +89,11 @@ class Balls:
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
         if isinstance(self.metric, _metrics.Fused):
-            return self.metric.count(sims, self.centers)
+            return self.metric.count(sims, self.centers[sims.where])
         return count(self, sims)
+
+    def cut(self, where: slice) -> "Balls":
+        return replace(self, centers=Window(self.centers[where], where.start))
 
 
 @dataclass(frozen=True)
@@ -146,7 +159,7 @@ class FromPoints:
         scale: The unit of each parameter, of shape `(n_dims,)`.
     """
 
-    centers: Floats
+    centers: Rows
     scale: Floats
 
     def scores(self, block: Block) -> Array:
@@ -214,11 +227,20 @@ class Values:
         theta: The scores of the truths, `(n_sims,)` or `(n_sims, n_scores)`.
     """
 
-    samples: Array
-    theta: Array
+    samples: Any
+    theta: Any
 
     def scores(self, block: Block) -> Array:
         return block.pool(self.theta, self.samples)
+
+    def cut(self, where: slice) -> "Values":
+        draws = self.samples[:, where]
+        return Values(Window(draws, where.start), Window(self.theta[where], where.start))
+
+
+def cut(region: Region, where: slice) -> Region:
+    """Return a region with what it needs for some of the simulations, to be sent to them."""
+    return region.cut(where) if isinstance(region, Cut) else region
 
 
 def count(region: Region, sims: Simulations) -> tuple[Ints, Ints]:

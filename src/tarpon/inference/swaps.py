@@ -12,21 +12,26 @@ All statistics here are sums over simulations of functions of pooled ranks, so t
 one look-up a simulation and score, and no more than a block of ranks is ever stored.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
 
 from .. import _check
+from .._stored import Rows, Window
 from .._types import Array, Floats, Ints
-from ..backends import _swaps
-from ..regions import Region
-from ..simulations import Block, Simulations
+from ..backends import _swaps, _threads
+from ..engine import Results, joined
+from ..regions import Region, cut
+from ..simulations import PART_BYTES, Block, Simulations
 
 MOMENTS = ("bias", "width", "skewness", "tails")
 _BLOCK_BYTES = 32 * 2**20
+_DATA_PER_SUM = 8  # how many times larger than its sums a part of the draws is, at least
+_SUMS = ("slope", "pairs", "data", "data_width", "ties")
+_MOMENTS = "moments: "
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,9 @@ class Part:
 
     region: Region
     pooled: bool = False
+
+    def cut(self, where: slice) -> "Part":
+        return replace(self, region=cut(self.region, where))
 
 
 class Plants(Protocol):
@@ -73,6 +81,7 @@ class Sums:
         ties: In how many parameters a point equals another, `(rows,)`.
         chosen: The parameters of which pairs and products with the data are made.
         share_tied: The share of points, parameter by parameter, that equal another.
+        measured: What else was to be had of every simulation, by name.
     """
 
     n_sims: int
@@ -86,6 +95,7 @@ class Sums:
     ties: Floats
     chosen: Ints
     share_tied: float
+    measured: Results = field(default_factory=dict)
 
 
 def components(n_points: int) -> Floats:
@@ -112,6 +122,7 @@ def swap(
     most_chosen: int,
     rng: Generator,
     plants: "Plants | None" = None,
+    beside: Callable[[Simulations], Results] | None = None,
 ) -> Sums:
     """Go over the simulations once, and return every sum for every labelling.
 
@@ -123,29 +134,94 @@ def swap(
         most_chosen: Of how many parameters, at most, products are taken.
         rng: Where labellings come from.
         plants: Errors to plant, if any.
+        beside: Returns what else is to be had of some simulations, by name.
     """
-    hide, label, choose = rng.spawn(3)
-    table = components(sims.n_draws + 1)
-    chosen = np.sort(choose.permutation(sims.n_dims)[:most_chosen])
-    slope_of = _standard_columns(sims.centres())
+    label, choose = rng.spawn(2)
     n_rows, n_plays = n_swaps + 1, 0 if plants is None else plants.n_plays
-    n_more = 0 if plants is None else plants.n_plays + plants.n_extra
-    adder = _Adder.empty(n_rows, n_rows + n_more, sims.n_dims, len(chosen), features.shape[1])
-    for block in sims.blocks(hide, _BLOCK_BYTES):
-        swaps = label.integers(block.n_points, size=(n_swaps, len(block.truth)))
-        block, slots, played = _planted(block, plants, label)
+    slope_of = _standard_columns(sims.centres())
+    recipe = _Recipe(
+        components(sims.n_draws + 1),
+        np.sort(choose.permutation(sims.n_dims)[:most_chosen]),
+        n_rows,
+        int(label.integers(2**63)),
+        plants,
+        beside,
+    )
+    adder, measured = _Adder(), []
+    for found in sims.each(
+        "swaps",
+        recipe.sums,
+        n_bytes=max(PART_BYTES, _DATA_PER_SUM * recipe.n_bytes(sims.n_dims, features.shape[1])),
+        given=lambda where: {
+            "parts": {name: part.cut(where) for name, part in parts.items()},
+            "slope_of": Window(slope_of[where], where.start),
+            "features": Window(features[where], where.start),
+        },
+        final=True,
+    ):
+        measured.append({k: v for k, v in found.items() if k not in adder.names(found)})
+        adder.add(found)
+    sums = adder.finish(sims, n_rows, n_plays, recipe.chosen, recipe.table)
+    return replace(sums, measured=joined(measured))
+
+
+@dataclass(frozen=True, eq=False)
+class _Recipe:
+    """How the sums of some simulations are made, wherever that is done."""
+
+    table: Floats
+    chosen: Ints
+    n_rows: int
+    seed: int
+    plants: Plants | None
+    beside: Callable[[Simulations], Results] | None
+
+    @property
+    def n_all(self) -> int:
+        """The number of labellings, those with planted errors too."""
+        return self.n_rows + (self.plants.n_plays + self.plants.n_extra if self.plants else 0)
+
+    def n_bytes(self, n_dims: int, n_features: int) -> int:
+        """Return about how large the sums are."""
+        products = len(self.chosen) * (len(self.chosen) + n_features) + n_features
+        return 4 * (self.n_all * (4 * (2 * n_dims + 3) + n_dims + 1) + self.n_rows * products)
+
+    def sums(
+        self, sims: Simulations, *, parts: Mapping[str, Part], slope_of: Rows, features: Rows
+    ) -> Results:
+        """Return the sums of some simulations, and what else is to be had of each of them."""
+        adder, measured = _Adder(), []
+        with _threads.one_thread_each():
+            for piece in sims.pieces():
+                for block in piece.blocks(_BLOCK_BYTES):
+                    self._add(adder, block, parts, slope_of[block.where], features[block.where])
+                if self.beside is not None:
+                    measured.append(self.beside(piece))
+        return adder.sums | (joined(measured) if measured else {})
+
+    def _add(
+        self,
+        adder: "_Adder",
+        block: Block,
+        parts: Mapping[str, Part],
+        slope_of: Floats,
+        features: Floats,
+    ) -> None:
+        # Random numbers hang on the block, never on who computes it or when.
+        hide, label = np.random.default_rng([self.seed, block.where.start]).spawn(2)
+        block = block.hidden(hide)
+        swaps = label.integers(block.n_points, size=(self.n_rows - 1, len(block.truth)))
+        block, slots, played = _planted(block, self.plants, label)
         slots = np.concatenate([block.truth[None], swaps, slots])
         for name, part in parts.items():
             ranks, tied = _ranks(part.region, block, played)
-            adder.add_part(name, part.pooled, ranks, slots, table)
+            adder.add_part(name, part.pooled, ranks, slots, self.table)
             if name == "marginals":
-                scores = table[:, 0][ranks]
-                adder.add_slope(scores * slope_of[block.where, None], tied, slots)
-                width = table[:, 1][ranks].sum(axis=2)
-                adder.add_products(
-                    scores.take(chosen, axis=2), width, slots[:n_rows], features[block.where]
-                )
-    return adder.finish(sims, n_rows, n_plays, chosen, table)
+                scores = self.table[:, 0][ranks]
+                adder.add_slope(scores * slope_of[:, None], tied, slots)
+                width = self.table[:, 1][ranks].sum(axis=2)
+                some = scores.take(self.chosen, axis=2)
+                adder.add_products(some, width, slots[: self.n_rows], features)
 
 
 def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Block, Ints, Ints]:
@@ -178,63 +254,70 @@ def _standard_columns(numbers: Floats) -> Floats:
     return ((numbers - numbers.mean(axis=0)) / np.where(sd > 0, sd, 1.0)).astype(np.float32)
 
 
-@dataclass(eq=False)
 class _Adder:
-    """The sums while they grow, a block of simulations at a time."""
+    """The sums while they grow, by name: a block of simulations, or a part of them, at a time."""
 
-    moments: dict[str, Array]
-    slope: Array
-    pairs: Array
-    data: Array
-    data_width: Array
-    ties: Array
+    def __init__(self) -> None:
+        self.sums: Results = {}
 
-    @classmethod
-    def empty(
-        cls, n_rows: int, n_all: int, n_dims: int, n_chosen: int, n_features: int
-    ) -> "_Adder":
-        def zeros(*shape: int) -> Array:
-            return np.zeros(shape, dtype=np.float32)
+    @staticmethod
+    def names(found: Results) -> set[str]:
+        """Return the names of what is a sum."""
+        return {name for name in found if name in _SUMS or name.startswith(_MOMENTS)}
 
-        return cls(
-            {},
-            slope=zeros(n_all, n_dims),
-            pairs=zeros(n_rows, n_chosen, n_chosen),
-            data=zeros(n_rows, n_chosen, n_features),
-            data_width=zeros(n_rows, n_features),
-            ties=zeros(n_all, 1),
-        )
+    def add(self, found: Results) -> None:
+        """Add the sums of other simulations."""
+        for name in self.names(found):
+            if name in self.sums:
+                self.sums[name] += found[name]
+            else:
+                self.sums[name] = found[name]
+
+    def of(self, name: str, *shape: int) -> Array:
+        """Return the sums of a name, zeros where there are none yet."""
+        if name not in self.sums:
+            self.sums[name] = np.zeros(shape, dtype=np.float32)
+        return self.sums[name]
 
     def add_part(self, name: str, pooled: bool, ranks: Array, slots: Array, table: Floats) -> None:
         n_scores = 1 if pooled else ranks.shape[2]
-        if name not in self.moments:
-            shape = (len(slots), len(MOMENTS), n_scores)
-            self.moments[name] = np.zeros(shape, dtype=np.float32)
+        sums = self.of(_MOMENTS + name, len(slots), len(MOMENTS), n_scores)
         if pooled:
-            _swaps.add_values(table[ranks].mean(axis=2), slots, self.moments[name][..., 0])
+            _swaps.add_values(table[ranks].mean(axis=2), slots, sums[..., 0])
         else:
-            _swaps.add_moments(ranks, slots, table, self.moments[name])
+            _swaps.add_moments(ranks, slots, table, sums)
 
     def add_slope(self, values: Array, tied: Array, slots: Array) -> None:
-        _swaps.add_values(values, slots, self.slope)
-        _swaps.add_values(tied[..., None].astype(np.float32), slots, self.ties)
+        _swaps.add_values(values, slots, self.of("slope", len(slots), values.shape[2]))
+        ties = tied[..., None].astype(np.float32)
+        _swaps.add_values(ties, slots, self.of("ties", len(slots), 1))
 
     def add_products(self, scores: Array, width: Array, slots: Array, features: Floats) -> None:
-        _swaps.add_products(scores, slots, features, self.pairs, self.data)
-        self.data_width += width[np.arange(len(width)), slots] @ features
+        n_rows, n_chosen, n_features = len(slots), scores.shape[2], features.shape[1]
+        pairs = self.of("pairs", n_rows, n_chosen, n_chosen)
+        data = self.of("data", n_rows, n_chosen, n_features)
+        _swaps.add_products(scores, slots, features, pairs, data)
+        data_width = self.of("data_width", n_rows, n_features)
+        data_width += width[np.arange(len(width)), slots] @ features
 
     def finish(
         self, sims: Simulations, n_rows: int, n_plays: int, chosen: Ints, table: Floats
     ) -> Sums:
-        share_tied = float(self.ties[:n_rows].mean()) / (sims.n_sims * sims.n_dims)
+        sums = self.sums
+        share_tied = float(sums["ties"][:n_rows].mean()) / (sims.n_sims * sims.n_dims)
         root = np.float32(np.sqrt(sims.n_sims))
         # The sum of a parameter's squared normal scores, over what it is expected to be. Its
         # bias and its products are measured in that, or a wrong width would pass for them.
         second = float((table[:, 0] ** 2 * table[:, 1]).mean())
-        energy = 1 + second * self.moments["marginals"][:, 1] / root**2
+        marginals = sums[_MOMENTS + "marginals"]
+        energy = 1 + second * marginals[:, 1] / root**2
         gauge = np.maximum(energy, 1e-3) ** np.float32(-0.5)
-        moments = {name: standardise(sums, n_rows) for name, sums in self.moments.items()}
-        moments["marginals"] = self.moments["marginals"] / root
+        moments = {
+            name.removeprefix(_MOMENTS): standardise(values, n_rows)
+            for name, values in sums.items()
+            if name.startswith(_MOMENTS)
+        }
+        moments["marginals"] = marginals / root
         moments["marginals"][:, 0] *= gauge
         some = gauge[:n_rows, chosen]
         return Sums(
@@ -242,11 +325,11 @@ class _Adder:
             n_rows,
             n_plays,
             moments,
-            slope=standardise(self.slope, n_rows),
-            pairs=standardise(self.pairs * some[:, :, None] * some[:, None], n_rows),
-            data=standardise(self.data * some[:, :, None], n_rows),
-            data_width=standardise(self.data_width, n_rows),
-            ties=standardise(self.ties, n_rows)[:, 0],
+            slope=standardise(sums["slope"], n_rows),
+            pairs=standardise(sums["pairs"] * some[:, :, None] * some[:, None], n_rows),
+            data=standardise(sums["data"] * some[:, :, None], n_rows),
+            data_width=standardise(sums["data_width"], n_rows),
+            ties=standardise(sums["ties"], n_rows)[:, 0],
             chosen=chosen,
             share_tied=share_tied,
         )
