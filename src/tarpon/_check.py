@@ -44,6 +44,8 @@ def array(name: str, value: ArrayLike) -> Array:
     """Return numbers as a NumPy array in their own precision, without a copy where possible."""
     if type(value).__module__.partition(".")[0] == "torch":
         value = _host_tensor(value)
+    if is_stored(value):
+        value = Stored.of(value, 0).read()
     try:
         numbers = np.asarray(value)
     except ValueError as error:
@@ -65,7 +67,7 @@ def kept(name: str, value: ArrayLike, axis: int) -> Any:
     """
     if not is_stored(value):
         return array(name, value)
-    stored = value if isinstance(value, Stored) else Stored.of(value, axis)
+    stored = Stored.of(value, axis)
     _refuse_other_kinds(name, stored.dtype)
     return stored
 

@@ -113,6 +113,8 @@ class Stored:
     @classmethod
     def of(cls, value: ArrayLike, axis: int) -> "Stored":
         """Return what was handed in as stored numbers."""
+        if isinstance(value, Stored):
+            return value
         source = value
         if isinstance(value, np.memmap):
             source = Mapped.of(value)
@@ -169,6 +171,8 @@ class Stored:
 
     def read(self) -> Array:
         """Return the numbers."""
+        if not self.source.shape:
+            return _numbers(self.source[()])
         if isinstance(self.where, slice):
             numbers = self._read(self.where.start, self.where.stop)
         elif len(self.where):

@@ -17,7 +17,7 @@ from .inference import portfolio, power
 from .inference.power import Detectable
 from .inference.swaps import combine
 from .regions import Region, Scores, Values
-from .simulations import PART_BYTES, Simulations, begin, simulations
+from .simulations import Simulations, begin, simulations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -191,7 +191,7 @@ def check(
     )
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
     sums = portfolio.swapped(
-        sims,
+        sims if scores else sims.without("x"),
         {name: _region(score, sims) for name, score in (scores or {}).items()},
         _data(sims, summary),
         n_swaps=n_swaps,
@@ -242,7 +242,7 @@ def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Ar
         return sims.x
     if sims.at_hand:
         return _check.array("summary(x)", summary(sims.x))
-    step = sims.step(PART_BYTES)
+    step = sims.step()
     parts = (sims.x[start : start + step] for start in range(0, sims.n_sims, step))
     return np.concatenate([_check.array("summary(x)", summary(part)) for part in parts])
 

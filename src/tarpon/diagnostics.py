@@ -263,8 +263,8 @@ def hpd(
         if isinstance(log_prob_samples, Simulations)
         else Simulations.of_densities(log_prob_samples, log_prob_theta, on_invalid=on_invalid)
     )
-    sims, seed = begin("HPD", sims.densities_alone(), engine, rng)
-    ranks = rank(sims, HighestDensity(), np.random.default_rng(seed))
+    sims, seed = begin("HPD", sims, engine, rng)
+    ranks = rank(sims.densities_alone(), HighestDensity(), np.random.default_rng(seed))
     return Result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims.n_dropped)
 
 
@@ -298,8 +298,8 @@ def sbc(
     """
     sims = simulations(samples, theta, on_invalid=on_invalid)
     _check.needs_parameters(sims.n_dims)
-    sims, seed = begin("SBC", sims.points_alone(), engine, rng)
-    ranks = rank(sims, HalfLines(), np.random.default_rng(seed))
+    sims, seed = begin("SBC", sims, engine, rng)
+    ranks = rank(sims.points_alone(), HalfLines(), np.random.default_rng(seed))
     return Result("SBC", ranks, Reading.SIDE, tuple(sims.names or ()), seed, sims.n_dropped)
 
 

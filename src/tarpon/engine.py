@@ -291,8 +291,8 @@ def _replacing(path: Path) -> Iterator[Any]:
 def _read(path: Path) -> Results | None:
     """Return the results of a block, or None where there are none that can be read."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
         return None
 

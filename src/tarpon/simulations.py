@@ -16,7 +16,6 @@ from ._types import RNG, Array, ArrayLike, Floats, Ints
 from ._whiten import replaced, whiten
 from .engine import Engine, Results, Run, joined
 
-PART_BYTES = 64 * 2**20  # of draws that are read, computed and kept together
 _BLOCK_BYTES = 4 * 2**20
 _HERE = Run()
 
@@ -56,6 +55,8 @@ class Simulations:
     names: Sequence[str] | None = None
     on_invalid: str = "raise"
     n_dropped: int = field(default=0, init=False)
+    part_bytes: int = field(default=64 * 2**20, init=False)
+    """How much is read, computed and kept together, in double precision."""
     start: int = field(default=0, init=False)
     """The place of the first simulation among all, where these are but a part."""
     run: Run = field(default=_HERE, init=False)
@@ -162,11 +163,15 @@ class Simulations:
             left._set(log_prob_samples=_first(self.log_prob_samples, -n))
         return left, held
 
+    def without(self, *names: str) -> "Simulations":
+        """Return the simulations without some of what is known of them, so that it is not read."""
+        some = copy(self)
+        some._set(**dict.fromkeys(names))
+        return some
+
     def points_alone(self) -> "Simulations":
         """Return the simulations without observations and log-densities."""
-        some = copy(self)
-        some._set(x=None, log_prob_samples=None, log_prob_theta=None)
-        return some
+        return self.without("x", "log_prob_samples", "log_prob_theta")
 
     def densities_alone(self) -> "Simulations":
         """Return the simulations without observations and points."""
@@ -175,14 +180,14 @@ class Simulations:
         some._set(_box=(np.empty(0), np.empty(0)), _centres=None)
         return some
 
-    def step(self, n_bytes: int) -> int:
-        """Return how many simulations have so many bytes, rounded down to a power of two.
+    def step(self, n_bytes: int = 0) -> int:
+        """Return how many simulations make up a part, or so many bytes: a power of two.
 
         It depends on nothing but the number of draws and parameters, so that blocks are the same
         wherever the draws are and whoever computes. As a power of two it goes well with chunks.
         """
         row = 8 * (self.n_draws + 1) * max(self.n_dims, 1)
-        return 1 << max(1, n_bytes // row).bit_length() - 1
+        return 1 << max(1, (n_bytes or self.part_bytes) // row).bit_length() - 1
 
     def blocks(self, n_bytes: int = _BLOCK_BYTES) -> "Iterator[Block]":
         """Yield the simulations a few at a time, so that copies of a block stay small.
@@ -200,7 +205,7 @@ class Simulations:
         name: str,
         function: Callable[..., Results],
         *,
-        n_bytes: int = PART_BYTES,
+        n_bytes: int = 0,
         given: Callable[[slice], Mapping[str, Any]] | None = None,
         final: bool = False,
     ) -> Iterator[Results]:
@@ -209,11 +214,11 @@ class Simulations:
         Arguments:
             name: What is computed; results are kept under it.
             function: Takes simulations, to be had from their `pieces`, and what is `given`.
-            n_bytes: The size of a part.
+            n_bytes: The smallest size of a part.
             given: What else the function needs for the part at a slice, by name.
             final: Whether shards may stop here.
         """
-        step = self.step(n_bytes)
+        step = self.step(max(n_bytes, self.part_bytes))
         starts = range(0, self.n_sims, step)
 
         def task(k: int) -> tuple[Simulations, Mapping[str, Any]]:
@@ -243,9 +248,9 @@ class Simulations:
         some._set(**{name: _cut(array, where, axis) for name, array, axis in self._by_axis()})
         return some
 
-    def pieces(self, n_bytes: int = PART_BYTES) -> "Iterator[Simulations]":
+    def pieces(self) -> "Iterator[Simulations]":
         """Yield the simulations a few at a time, read and checked."""
-        step = self.step(n_bytes)
+        step = self.step()
         for start in range(0, self.n_sims, step):
             piece = self.part(slice(start, min(start + step, self.n_sims)))._fetched()
             if not piece._checked and piece._invalid(piece._pooled_box()).any():
@@ -266,7 +271,7 @@ class Simulations:
     def digest(self) -> str:
         """Return a fingerprint: sizes, all truths, and three of the simulations."""
         some = {0, self.n_sims // 2, self.n_sims - 1}
-        hashed = hashlib.sha256(repr((self.names, self.n_draws)).encode())
+        hashed = hashlib.sha256(repr((self.names, self.n_draws, self.part_bytes)).encode())
         for _, array, axis in self._by_axis():
             hashed.update(repr((array.shape, str(array.dtype))).encode())
             for i in sorted(some) if axis or array is self.x else (slice(None),):

@@ -25,7 +25,7 @@ from .._types import Array, Floats, Ints
 from ..backends import _swaps, _threads
 from ..engine import Results, joined
 from ..regions import Region, cut
-from ..simulations import PART_BYTES, Block, Simulations
+from ..simulations import Block, Simulations
 
 MOMENTS = ("bias", "width", "skewness", "tails")
 _BLOCK_BYTES = 32 * 2**20
@@ -151,7 +151,7 @@ def swap(
     for found in sims.each(
         "swaps",
         recipe.sums,
-        n_bytes=max(PART_BYTES, _DATA_PER_SUM * recipe.n_bytes(sims.n_dims, features.shape[1])),
+        n_bytes=_DATA_PER_SUM * recipe.n_bytes(sims.n_dims, features.shape[1]),
         given=lambda where: {
             "parts": {name: part.cut(where) for name, part in parts.items()},
             "slope_of": Window(slope_of[where], where.start),
