@@ -80,7 +80,7 @@ def counts(sims: Simulations, region: Region, beside: Beside | None = None) -> R
 
 
 def _counts_of_part(part: Simulations, *, region: Region, beside: Beside | None) -> Results:
-    return joined(_counts(piece, region, beside) for piece in part.pieces())
+    return joined(_counts(piece, region, beside) for piece in part.pieces(by_chunk=True))
 
 
 def _counts(sims: Simulations, region: Region, beside: Beside | None) -> Results:

@@ -248,9 +248,16 @@ class Simulations:
         some._set(**{name: _cut(array, where, axis) for name, array, axis in self._by_axis()})
         return some
 
-    def pieces(self) -> "Iterator[Simulations]":
-        """Yield the simulations a few at a time, read and checked."""
+    def pieces(self, *, by_chunk: bool = False) -> "Iterator[Simulations]":
+        """Yield the simulations a few at a time, read and checked.
+
+        Arguments:
+            by_chunk: Whether they may be as few as are stored together, which is faster, but
+                depends on how they are stored.
+        """
         step = self.step()
+        if by_chunk and isinstance(self.samples, Stored):
+            step = min(step, max(self.samples.chunk, self.step(_BLOCK_BYTES)))
         for start in range(0, self.n_sims, step):
             piece = self.part(slice(start, min(start + step, self.n_sims)))._fetched()
             if not piece._checked and piece._invalid(piece._pooled_box()).any():
@@ -414,7 +421,7 @@ def _on_part(
 def _valid(part: Simulations) -> Results:
     unchecked = copy(part)
     unchecked._set(_checked=True)  # or the pieces would raise
-    invalid = [piece._invalid(piece._pooled_box()) for piece in unchecked.pieces()]
+    invalid = [piece._invalid(piece._pooled_box()) for piece in unchecked.pieces(by_chunk=True)]
     return {"valid": ~np.concatenate(invalid)}
 
 
@@ -422,7 +429,7 @@ def _ends(part: Simulations, *, centres: bool) -> Results:
     """Return the corners of a part's box, and the centre of each of its simulations."""
     unchecked, found = copy(part), []
     unchecked._set(_checked=True)
-    for piece in unchecked.pieces():
+    for piece in unchecked.pieces(by_chunk=True):
         low, high = piece._pooled_box()
         if not part._checked and piece._invalid((low, high)).any():
             raise _InvalidError
