@@ -17,7 +17,7 @@ import zarr
 
 import tarpon
 from tarpon import Engine, Simulations, metrics, references
-from tarpon._stored import Stored, Window, is_stored
+from tarpon._stored import PlainZarr, Stored, Window, is_stored
 from tarpon.adapters import files
 from tarpon.engine import Unfinished
 
@@ -82,6 +82,18 @@ def as_zarr(path, given):
     return {name: zarr.open_group(path / "a.zarr", mode="r")[name] for name in given}
 
 
+def as_plain_zarr(path, given):
+    """Chunks that are numbers and nothing else."""
+    group = zarr.create_group(path / "a.zarr")
+    for name, numbers in given.items():
+        chunks = tuple(max(1, n // 3) for n in numbers.shape)
+        array = group.create_array(
+            name, shape=numbers.shape, chunks=chunks, dtype=numbers.dtype, compressors=None
+        )
+        array[...] = numbers
+    return {name: group[name] for name in given}
+
+
 def as_oddly_chunked_zarr(path, given):
     """Chunks that fit no block: some span several, some are cut by one."""
     array = zarr.create_array(path / "a", data=given["samples"], chunks=(7, 50, 2))
@@ -131,7 +143,7 @@ def as_foreign(path, given):
 
 FORMATS = [
     *(as_memmap, as_view_of_memmap, as_hdf5, as_open_hdf5, as_zarr, as_oddly_chunked_zarr),
-    *(as_sharded_zarr, as_netcdf4, as_xarray, as_dask, as_foreign),
+    *(as_plain_zarr, as_sharded_zarr, as_netcdf4, as_xarray, as_dask, as_foreign),
 ]
 
 
@@ -289,6 +301,21 @@ class TestReading:
         with pytest.warns(UserWarning, match="chunks that span 90 simulations each"):
             tarpon.sbc(simulations(**given | {"samples": Chunked(given["samples"])}), rng=0)
 
+    def test_chunks_of_plain_numbers_are_mapped(self, tmp_path):
+        numbers = np.random.default_rng(0).normal(size=(20, 30, 3))
+        array = zarr.create_array(tmp_path / "a", shape=(20, 30, 3), chunks=(20, 8, 2), dtype="f8",
+                                  compressors=None, fill_value=7.0)  # fmt: skip
+        array[:, 8:] = numbers[:, 8:]
+        numbers[:, :8] = 7.0  # never written: what the store says is there
+        stored = Stored.of(array, 1)
+        assert isinstance(stored.source, PlainZarr)
+        for where in (slice(0, 30), slice(8, 16), slice(5, 9), slice(29, 30), slice(4, 4)):
+            np.testing.assert_array_equal(stored[:, where], numbers[:, where])
+        one_chunk = Stored.of(zarr.create_array(tmp_path / "b", data=numbers, chunks=(20, 8, 3),
+                                                compressors=None), 1)  # fmt: skip
+        assert not one_chunk[:, 8:16].flags.owndata  # not even copied
+        np.testing.assert_array_equal(one_chunk[:, 9:15], numbers[:, 9:15])
+
     def test_windows(self):
         numbers = np.arange(20.0).reshape(2, 10)
         stored = Stored.of(Foreign(numbers), 1)
@@ -415,8 +442,8 @@ def slowly(*args, **more):
     sims._set(part_bytes=part_bytes)
     return sims
 
-def tired(self):
-    for piece in pieces(self):
+def tired(self, **more):
+    for piece in pieces(self, **more):
         time.sleep(pause)
         yield piece
 
