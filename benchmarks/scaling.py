@@ -57,16 +57,19 @@ def call(test: str, n_references: int = 1, **sizes: int) -> Callable[[], object]
     return lambda: [tarpon.tarp(sims, rng=k).ranks for k in range(n_references)]
 
 
-def seconds(function: Callable[[], object]) -> float:
-    """Return the smallest of three times, or one where that takes longer than three seconds."""
+def measure(function: Callable[[], object]) -> tuple[float, float]:
+    """Return the smallest of three times, or the only one of what takes seconds, and memory."""
     times = []
-    for _ in range(3):
+
+    def timed() -> None:
         start = time.perf_counter()
         function()
         times.append(time.perf_counter() - start)
-        if times[-1] > 3:
-            break
-    return min(times)
+
+    extra = extra_megabytes(timed)
+    while times[-1] < 3 and len(times) < 3:
+        timed()
+    return min(times), extra
 
 
 def measured() -> Iterator[tuple[str, str, int, float, float]]:
@@ -74,9 +77,7 @@ def measured() -> Iterator[tuple[str, str, int, float, float]]:
     for test, grown in GROWN.items():
         for name, sizes in grown.items():
             for n in sizes:
-                function = call(test, **BASE[test] | {name: n})
-                extra = extra_megabytes(function)
-                yield test, name, n, seconds(function), extra
+                yield test, name, n, *measure(call(test, **BASE[test] | {name: n}))
 
 
 def figure(rows: list[tuple[str, str, int, float, float]]) -> None:

@@ -98,6 +98,15 @@ def test_dask(sims, serial, client):
     assert answers(sims, Engine(executor=client)) == serial
 
 
+def test_large_blocks_go_to_dask_in_silence(client):
+    """What only this program can read is sent along: 20 MB here, and warnings are errors."""
+    rng = np.random.default_rng(0)
+    sims = Simulations(rng.normal(size=(1000, 64, 40)), rng.normal(size=(64, 40)))
+    expected = tarpon.sbc(sims, rng=0).ranks.values
+    found = tarpon.sbc(sims, rng=0, engine=Engine(executor=client)).ranks.values
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_dask_arrays_on_dask(store, serial, client):
     import dask.array
 

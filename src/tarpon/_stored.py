@@ -247,9 +247,9 @@ class Stored:
 
     def keep(self, kept: Array) -> "Stored":
         """Return the simulations for which `kept` is true, unread."""
-        every = np.arange(self.where.start, self.where.stop) if isinstance(
-            self.where, slice
-        ) else self.where  # fmt: skip
+        every = self.where
+        if isinstance(every, slice):
+            every = np.arange(every.start, every.stop)
         return replace(self, where=every[kept])
 
     def first(self, n_draws: int) -> "Stored":

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
@@ -225,7 +226,10 @@ class _Pool:
 
     def submit(self, function: Callable[[Any], Results], task: Any) -> "Future[Results]":
         if self.executor is not None:
-            return self.executor.submit(_on_one_thread, function, task)
+            with warnings.catch_warnings():
+                # Blocks of an array that only this program can read are large, and known to be.
+                warnings.filterwarnings("ignore", message="Sending large graph")
+                return self.executor.submit(_on_one_thread, function, task)
         here: Future[Results] = Future()
         here.set_result(function(task))
         return here
