@@ -2,6 +2,8 @@
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -504,6 +506,30 @@ def test_shards_on_the_command_line(store, tmp_path):
     serial, merged = run(*words), run("merge", blocks)
     assert (merged.stdout, merged.returncode) == (serial.stdout, 1)
     assert json.loads(run("merge", blocks, "--json").stdout)["outcome"] == "inaccurate"
+
+
+def on_terminal(*words, pause):
+    """Return what a command writes to a terminal, and what to a pipe."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command(*words, pause=pause), stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while process.poll() is None or select.select([ours], [], [], 0)[0]:
+        if select.select([ours], [], [], 0.1)[0]:
+            try:
+                shown += os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                break
+    os.close(ours)
+    return shown, process.communicate()[0]
+
+
+def test_a_bar_is_shown_on_a_terminal_for_what_takes_long(store):
+    shown, said = on_terminal("sbc", store, "--rng", 0, pause=0.5)
+    assert b"counts" in shown
+    assert b"%" in shown
+    assert said.startswith(b"SBC on 90 simulations")
+    assert run("sbc", store, "--rng", 0).stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -228,10 +228,10 @@ class Stored:
     @property
     def portable(self) -> bool:
         """Whether another process can read them too."""
-        return (
-            isinstance(self.source, Mapped | InHDF5 | PlainZarr)
-            or _package(self.source) in _PORTABLE
-        )
+        if type(getattr(self.source, "store", None)).__name__ == "MemoryStore":  # of Zarr
+            return False
+        ours = isinstance(self.source, Mapped | InHDF5 | PlainZarr)
+        return ours or _package(self.source) in _PORTABLE
 
     @property
     def chunk(self) -> int:
