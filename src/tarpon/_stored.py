@@ -5,7 +5,6 @@ netCDF variables, xarray and Dask arrays.
 """
 
 import mmap
-import os
 import threading
 import warnings
 from dataclasses import dataclass, replace
@@ -137,15 +136,6 @@ class PlainZarr:
             there, here = self._cut(place, ends)
             out[here] = self._chunk(place)[there]
         return out
-
-    def foresee(self, axis: int, at: int) -> None:
-        """Tell the system that the chunk at a place along an axis will be read next."""
-        place = [0] * len(self.shape)
-        place[axis] = at // self.chunks[axis]
-        path = self.root / self.metadata.encode_chunk_key(tuple(place))
-        if hasattr(os, "posix_fadvise") and path.exists():
-            with path.open("rb") as file:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
     def _cut(
         self, place: tuple[int, ...], ends: list[tuple[int, int]]
@@ -300,8 +290,6 @@ class Stored:
         return int(self.source.shape[self.axis])
 
     def _slab(self, start: int, stop: int) -> Array:
-        if isinstance(self.source, PlainZarr):
-            self.source.foresee(self.axis, stop)
         draws = (slice(None),) * self.axis if self.n_draws is None else (slice(self.n_draws),)
         return _numbers(self.source[(*draws, slice(start, stop))])
 
