@@ -9,8 +9,9 @@ import tarpon
 
 SRC = Path(tarpon.__file__).parent
 LAYERS = [
-    *("_version", "_types", "_arrays", "_check", "backends", "_whiten", "simulations", "metrics"),
-    *("references", "regions", "ranks", "curves", "inference", "verdict", "effects"),
+    *("_version", "_types", "_arrays", "_stored", "_check", "backends", "engine", "_whiten"),
+    *("simulations", "metrics", "references", "regions", "ranks", "curves", "inference"),
+    *("verdict", "effects"),
     *("findings", "diagnostics", "checks", "planning", "problems", "adapters", "plots"),
     "experiments",
     *("cli", "__main__", "__init__"),

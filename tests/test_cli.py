@@ -130,7 +130,7 @@ def test_demo_prints_a_table_and_writes_a_figure(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["check"], ["tarp"], ["hpd"], ["sbc"], ["demo"], ["plan"]]
+    "command", [[], ["check"], ["tarp"], ["hpd"], ["sbc"], ["demo"], ["plan"], ["merge"]]
 )
 def test_help_helps(command):
     answer = run(*command, "--help")

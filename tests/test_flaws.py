@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import sys
 import tomllib
 from itertools import chain
@@ -254,7 +255,7 @@ class TestFlaw13UndeclaredDependencies:
     def test_everything_imported_is_declared(self):
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         declared = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
-        declared = {name.partition(">")[0].replace("scikit-", "sk") for name in declared}
+        declared = {re.split(r"[\[>]", name)[0].replace("scikit-", "sk") for name in declared}
         used = set()
         for path in (ROOT / "src").rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from . import adapters, experiments, metrics, plots, problems, references, regions
     from .checks import Check, check
     from .diagnostics import Result, hpd, load, sbc, tarp
+    from .engine import Engine
     from .planning import Plan, plan
     from .simulations import Simulations
 
 __all__ = [
     "Check",
+    "Engine",
     "Plan",
     "Result",
     "Simulations",
@@ -39,6 +41,7 @@ __all__ = [
 
 _HOME = {
     "Check": "checks",
+    "Engine": "engine",
     "Plan": "planning",
     "Result": "diagnostics",
     "Simulations": "simulations",

@@ -7,11 +7,14 @@ import math
 import secrets
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from . import _arrays
+from ._stored import Stored, is_stored
 from ._types import RNG, Array, ArrayLike, Floats
 
 ON_INVALID = ("raise", "drop")
@@ -44,6 +47,8 @@ def array(name: str, value: ArrayLike) -> Array:
 
     NumPy has no bfloat16: numbers of that precision become single ones, which holds them all.
     """
+    if is_stored(value):
+        value = Stored.of(value, 0).read()
     try:
         numbers = np.asarray(_arrays.host(value))
     except ValueError as error:
@@ -54,14 +59,22 @@ def array(name: str, value: ArrayLike) -> Array:
     return _real(name, numbers)
 
 
-def where_it_is(name: str, value: ArrayLike) -> Array:
-    """Return numbers on an accelerator as they are, and all others as a NumPy array."""
+def where_it_is(name: str, value: ArrayLike, axis: int) -> Any:
+    """Return numbers on an accelerator or on disk as they are, and all others as `array` does.
+
+    Arguments:
+        name: What they are.
+        value: The numbers.
+        axis: The axis that counts the simulations.
+    """
     if _arrays.on_device(value):
         return _real(name, _arrays.resident(value))
+    if is_stored(value):
+        return _real(name, Stored.of(value, axis))
     return array(name, value)
 
 
-def _real(name: str, numbers: Array) -> Array:
+def _real(name: str, numbers: Any) -> Any:
     if _arrays.kind(numbers) not in "biuf":
         raise TypeError(
             f"`{name}` must hold real numbers, but got {numbers.dtype}. "
@@ -75,8 +88,8 @@ def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
 
     Draws stay where they are, and truths go there.
     """
-    samples, theta = where_it_is("samples", samples), where_it_is("theta", theta)
-    theta = _arrays.beside(theta, samples)
+    samples = where_it_is("samples", samples, 1)
+    theta = _arrays.beside(where_it_is("theta", theta, 0), samples)
     if theta.ndim == 1:
         theta = theta[:, None]
     if theta.ndim != 2:
@@ -86,7 +99,8 @@ def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
         )
     shape = n_sims, n_dims = tuple(theta.shape)
     if samples.ndim == 2 and n_dims == 1:
-        samples = samples[..., None]
+        stored = isinstance(samples, Stored)
+        samples = replace(samples, wide=True) if stored else samples[..., None]
     if samples.ndim != 3 or samples.shape[1:] != shape:
         raise ValueError(
             f"`samples` must be (n_draws, {n_sims}, {n_dims}) to match `theta` {shape}, "
@@ -120,7 +134,7 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     n_draws, n_sims, n_dims = samples.shape
     if n_draws != n_sims or n_draws < 3 or not n_dims:
         return
-    samples = _arrays.host(samples[:_SQUARE, :_SQUARE])
+    samples = _arrays.host(samples[:, :_SQUARE])[:_SQUARE]
     n_draws = n_sims = len(samples)
     of_sims, of_draws = samples.mean(axis=0, dtype=float), samples.mean(axis=1, dtype=float)
     total = samples.var(axis=(0, 1), dtype=float)
@@ -141,8 +155,8 @@ def observations(x: ArrayLike | None, n_sims: int) -> Array | None:
     """Return observations whose first axis counts the simulations."""
     if x is None:
         return None
-    x = array("x", x)
-    if x.ndim == 0 or len(x) != n_sims:
+    x = where_it_is("x", x, 0) if is_stored(x) else array("x", x)
+    if x.ndim == 0 or x.shape[0] != n_sims:
         raise ValueError(
             f"`x` must have one entry a simulation, ({n_sims}, ...), but got {x.shape}."
         )
@@ -160,14 +174,14 @@ def log_probs(
         raise ValueError(
             f"`{missing}` is missing: log-densities are needed of the draws and of the truths."
         )
-    draws = where_it_is("log_prob_samples", draws)
-    truths = _arrays.beside(where_it_is("log_prob_theta", truths), draws)
+    draws = where_it_is("log_prob_samples", draws, 1)
+    truths = _arrays.beside(where_it_is("log_prob_theta", truths, 0), draws)
     n_sims = (math.prod(truths.shape) if n_sims is None else n_sims) or 1
     n_draws = (draws.shape[0] if n_draws is None and draws.ndim else n_draws) or 1
     if truths.shape != (n_sims,):
         raise ValueError(f"`log_prob_theta` must be ({n_sims},), but got {tuple(truths.shape)}.")
     if draws.shape != (n_draws, n_sims):
-        swapped = draws.T.shape == (n_draws, n_sims) or draws.shape[:1] == (n_sims,)
+        swapped = draws.shape[::-1] == (n_draws, n_sims) or draws.shape[:1] == (n_sims,)
         hint = " Its axes look swapped: try `log_prob_samples.T`." if swapped else ""
         raise ValueError(
             f"`log_prob_samples` must be ({n_draws}, {n_sims}), draws first, "
@@ -228,7 +242,7 @@ def finite(name: str, numbers: Array) -> Array:
 
 def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
     """Return scores of shape (n_points, n_sims) or (n_points, n_sims, n_scores), without NaN."""
-    values = where_it_is("scores", values)
+    values = where_it_is("scores", values, 1)
     if values.shape[:2] != shape or values.ndim not in (2, 3):
         raise ValueError(
             f"scores must be {shape} (points, simulations), or have one more axis for several "
@@ -243,7 +257,7 @@ def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
 def needs_x(x: Array | None, who: str) -> Array:
     if x is None:
         raise ValueError(f"{who} reads the observations: pass `x=`, of shape (n_sims, ...).")
-    return x
+    return np.asarray(x)
 
 
 def needs_parameters(n_dims: int) -> None:
@@ -283,8 +297,8 @@ def probability(name: str, value: float) -> float:
 
 
 def existing(path: str | Path) -> Path:
-    """Return the path of a file that is there."""
+    """Return the path of a file or folder that is there."""
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     return path

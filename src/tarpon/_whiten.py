@@ -20,7 +20,7 @@ def whiten(points: Array, n_points: int, centre: Floats, spread: Floats) -> Floa
     """
     z = single((points - centre) / spread).swapaxes(0, 1)
     if 1 < z.shape[2] <= _MOST_WHITENED:
-        z = backends.engine(z).decorrelate(z, n_points, _shrunk_correlation)
+        z = backends.swaps(z).decorrelate(z, n_points, _shrunk_correlation)
     return z.swapaxes(0, 1)
 
 

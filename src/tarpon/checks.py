@@ -10,13 +10,14 @@ import numpy as np
 from . import _arrays, _check
 from ._types import RNG, Array, ArrayLike
 from ._version import __version__
-from .effects import Effects, Parameter
+from .effects import Effects, Parameter, measure
+from .engine import Engine
 from .findings import Finding, findings, warnings
 from .inference import portfolio, power
 from .inference.power import Detectable
 from .inference.swaps import combine
 from .regions import Region, Scores, Values
-from .simulations import Simulations, simulations
+from .simulations import Simulations, begin, simulations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,6 +144,7 @@ def check(
     n_swaps: int = 999,
     rng: RNG = None,
     on_invalid: str = "raise",
+    engine: Engine = Engine(),
 ) -> Check:
     r"""Test posteriors from every angle, with one exact p-value.
 
@@ -160,11 +162,13 @@ def check(
         names: One name a parameter.
         scores: More scores by name: a function of `theta` and `x`, a region, or arrays of values
             for draws and truths.
-        summary: A function of the observations that returns what matters in them.
+        summary: A function of the observations that returns what matters in them; of stored
+            ones it is given a few simulations at a time.
         level: The level of the test.
         n_swaps: The number of swaps; the p-value is at least 1 / (n_swaps + 1).
         rng: A seed or a generator.
         on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
+        engine: Where blocks are computed, and where their results are kept.
 
     Returns:
         A `Check`.
@@ -181,20 +185,24 @@ def check(
     _check.needs_parameters(sims.n_dims)
     _check.needs_at_least(sims.n_sims, sims.n_draws)
     level = _check.probability("level", level)
-    seed = _check.seed(rng)
+    n_swaps = _check.positive("n_swaps", n_swaps)
+    sims, seed = begin(
+        "check", sims, engine, rng, n_swaps=n_swaps, scores=scores or {}, summary=summary
+    )
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
     sums = portfolio.swapped(
-        sims,
+        sims if scores else sims.without("x"),
         {name: _region(score, sims) for name, score in (scores or {}).items()},
         _data(sims, summary),
-        n_swaps=_check.positive("n_swaps", n_swaps),
+        n_swaps=n_swaps,
         rng=swapping,
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
+        beside=measure,
     )
     families = portfolio.families(sums)
     statistics = np.column_stack(list(families.values()))
     combined = combine(statistics, portfolio.weights(families))
-    effects = Effects.of(sims)
+    effects = Effects.of(sims, sums.measured, break_ties)
     rejected = combined.p_value <= level
     table = [
         Family(name, portfolio.SEES.get(name, "your own score"), float(p), float(adjusted))
@@ -205,7 +213,7 @@ def check(
         level=level,
         findings=findings(sims, sums.on_host(), families, effects, level) if rejected else (),
         families=tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value))),
-        parameters=effects.parameters(sims, break_ties),
+        parameters=effects.parameters(sims.names or ()),
         detectable=power.detectable(sums, level),
         warnings=warnings(effects),
         n_sims=sims.n_sims,
@@ -222,8 +230,8 @@ def _region(score: Score, sims: Simulations) -> Region:
     if callable(score):
         return Scores(score)
     draws, truths = score
-    draws, truths = (_check.where_it_is("scores", values) for values in (draws, truths))
-    truths = _arrays.beside(truths, draws)
+    draws = _check.where_it_is("scores", draws, 1)
+    truths = _arrays.beside(_check.array("scores", truths), draws)
     _check.score_shapes(draws.shape, truths.shape, sims.n_draws, sims.n_sims)
     return Values(draws, truths)
 
@@ -231,8 +239,13 @@ def _region(score: Score, sims: Simulations) -> Region:
 def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Array | None:
     if sims.x is None:
         return None
-    data = sims.x if summary is None else _check.array("summary(x)", summary(sims.x))
-    return _check.finite("observations (or `summary(x)`)", data)
+    if summary is None:
+        return sims.x
+    if sims.at_hand:
+        return _check.array("summary(x)", summary(sims.x))
+    step = sims.step()
+    parts = (sims.x[start : start + step] for start in range(0, sims.n_sims, step))
+    return np.concatenate([_check.array("summary(x)", summary(part)) for part in parts])
 
 
 def _summary(check: Check) -> list[str]:

@@ -6,8 +6,9 @@ import json
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -18,10 +19,11 @@ from ._version import __version__
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from .checks import Check
     from .diagnostics import Result
     from .experiments import Outcome
-    from .simulations import Simulations
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,14 +42,41 @@ def main() -> None:
     Plan a study:   tarpon plan 10 --bias 0.3
     The paper:      tarpon reproduce all --quick
 
-    A file is an .npz archive with `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims,
-    n_dims), or with `log_prob_samples` and `log_prob_theta` for hpd. The exit status is 0 when
-    nothing was found, 1 when the posteriors are inaccurate, 2 when the call was wrong.
+    \b
+    Larger than memory, and killed in between:
+                    tarpon check draws.zarr --resume blocks
+    On a cluster:   tarpon check draws.zarr --scheduler tcp://head:8786
+    In a job array: tarpon check draws.zarr --resume blocks --shard 0/10
+                    tarpon merge blocks
+
+    A file (.npz, .h5, .nc, .zarr, a folder of .npy) holds `samples` (n_draws, n_sims, n_dims)
+    and `theta` (n_sims, n_dims), or `log_prob_samples` and `log_prob_theta` for hpd. The exit
+    status is 0 when nothing was found, 1 when the posteriors are inaccurate, 2 when the call was
+    wrong.
     """
+
+
+class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """`i/n`, the i-th of n shards, counted from 0."""
+
+    name = "i/n"
+
+    def convert(self, value: Any, *_: Any) -> tuple[int, int]:
+        try:
+            i, n = (int(number) for number in value.split("/"))
+        except ValueError:
+            i, n = 0, 0
+        if not 0 <= i < n:
+            self.fail(f"{value!r} is not i/n with i from 0 to n - 1, like 0/4.")
+        return i, n
 
 
 def _options(command: Command) -> Command:
     for option in (
+        click.option("--shard", type=_Shard(), help="Compute this part of the blocks alone."),
+        click.option("--resume", type=click.Path(path_type=Path, file_okay=False),
+                     help="Keep the results of blocks here, and go on from those there are."),
+        click.option("--scheduler", help="The address of a Dask scheduler to compute on."),
         click.option("--plot", type=click.Path(path_type=Path), help="Write a figure here."),
         click.option("--on-invalid", type=click.Choice(["raise", "drop"]), default="raise",
                      show_default=True, help="What to do with simulations that hold NaN."),
@@ -66,9 +95,7 @@ def _options(command: Command) -> Command:
 @_options
 def tarp(file: Path, **options: Any) -> None:
     """Test coverage with balls around random points."""
-    from .diagnostics import tarp
-
-    _test(tarp, file, **options)
+    _test("tarp", file, **options)
 
 
 @main.command()
@@ -76,9 +103,7 @@ def tarp(file: Path, **options: Any) -> None:
 @_options
 def hpd(file: Path, **options: Any) -> None:
     """Test coverage of the regions of highest density."""
-    from .diagnostics import hpd
-
-    _test(hpd, file, **options)
+    _test("hpd", file, **options)
 
 
 @main.command()
@@ -86,9 +111,7 @@ def hpd(file: Path, **options: Any) -> None:
 @_options
 def sbc(file: Path, **options: Any) -> None:
     """Test each parameter alone (simulation-based calibration)."""
-    from .diagnostics import sbc
-
-    _test(sbc, file, **options)
+    _test("sbc", file, **options)
 
 
 @main.command()
@@ -96,12 +119,32 @@ def sbc(file: Path, **options: Any) -> None:
 @_options
 @click.option("--n-swaps", default=999, show_default=True, type=click.IntRange(min=1),
               help="The number of swaps; the p-value is at least 1 / (n_swaps + 1).")  # fmt: skip
-def check(file: Path, n_swaps: int, **options: Any) -> None:
+def check(file: Path, **options: Any) -> None:
     """Test from every angle, with one exact p-value, findings and their sizes."""
-    from .checks import check
+    _test("check", file, **options)
 
-    test = partial(check, n_swaps=n_swaps, level=options["level"])
-    _test(test, file, **options)
+
+@main.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--plot", type=click.Path(path_type=Path), help="Write a figure here.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
+def merge(folders: tuple[Path, ...], **options: Any) -> None:
+    """Say what a test found whose shards are done, from the FOLDERS given to --resume."""
+    from .engine import about_folder
+
+    try:
+        note = about_folder(folders[0]).get("note", {})
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if "test" not in note:
+        raise click.UsageError(
+            f"{str(folders[0])!r} was written by a program: it gets the answer by calling the "
+            f"same function with `Engine(resume=..., on_missing='raise')`."
+        )
+    _test(
+        note["test"], Path(note["file"]), **note["options"] | options,
+        resume=folders, on_missing="raise",
+    )  # fmt: skip
 
 
 @main.command()
@@ -192,19 +235,89 @@ def reproduce(
     raise SystemExit(int(not hold))
 
 
-def _test(test: Callable[..., Result | Check], file: Path, **options: Any) -> NoReturn:
-    try:
-        from .adapters import files
+def _test(name: str, file: Path, **options: Any) -> NoReturn:
+    """Run a test, print what it says, and leave with its exit status."""
+    from .engine import Unfinished
 
-        sims: Simulations = files.load(file, on_invalid=options["on_invalid"])
-        result = test(sims, rng=options["rng"])
+    try:
+        result = _result(name, file, **options)
         as_json = options["as_json"]
         click.echo(json.dumps(result.to_dict(), indent=2) if as_json else _wrapped(str(result)))
         if options["plot"]:
             _write(result.plot().figure, options["plot"], quiet=options["as_json"])
+    except Unfinished as shard:
+        click.echo(str(shard))
+        raise SystemExit(0) from None
     except (ValueError, TypeError, OSError) as error:
         raise click.UsageError(str(error)) from error
     raise SystemExit(int(result.p_value <= options["level"]))
+
+
+def _result(name: str, file: Path, **options: Any) -> Result | Check:
+    from .adapters import files
+    from .checks import check
+    from .diagnostics import hpd, sbc, tarp
+    from .engine import Engine
+
+    depends_on = ("on_invalid", "level", "rng", "n_swaps")
+    kept = {key: options[key] for key in depends_on if key in options}
+    sims = files.load(file, on_invalid=options["on_invalid"])
+    with _client(options.get("scheduler")) as executor, _Bar() as bar:
+        engine = Engine(
+            executor=executor,
+            resume=options.get("resume"),
+            shard=options.get("shard"),
+            on_missing=options.get("on_missing", "compute"),
+            progress=bar,
+            note={"test": name, "file": str(file.absolute()), "options": kept},
+        )
+        if name == "check":
+            more = {key: options[key] for key in ("n_swaps", "level")}
+            return check(sims, rng=options["rng"], engine=engine, **more)
+        tests: dict[str, Callable[..., Result]] = {"tarp": tarp, "hpd": hpd, "sbc": sbc}
+        return tests[name](sims, rng=options["rng"], engine=engine)
+
+
+def _client(address: str | None) -> AbstractContextManager[Any]:
+    """Return a client of a Dask scheduler; without an address there is none."""
+    if address is None:
+        return nullcontext()
+    try:
+        from dask.distributed import Client
+    except ImportError as error:
+        raise ValueError(
+            "--scheduler needs Dask: install it with `pip install tarpon[dask]`."
+        ) from error
+    connect: Callable[[str], AbstractContextManager[Any]] = Client
+    return connect(address)
+
+
+class _Bar:
+    """A progress bar on a terminal, for what takes longer than a second."""
+
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+        self.bar: Progress | None = None
+        self.tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> _Bar | None:
+        return self if sys.stderr.isatty() else None
+
+    def __call__(self, name: str, n_done: int, n_blocks: int) -> None:
+        if self.bar is None and time.monotonic() - self.start > 1:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self.bar = Progress(console=Console(stderr=True), transient=True)
+            self.bar.start()
+        if self.bar is not None:
+            if name not in self.tasks:
+                self.tasks[name] = self.bar.add_task(name)
+            self.bar.update(self.tasks[name], completed=n_done, total=n_blocks)
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
 
 
 def _wrapped(text: str) -> str:

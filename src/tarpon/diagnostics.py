@@ -5,7 +5,7 @@ import platform
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,13 +13,14 @@ from . import _arrays, _check, curves, verdict
 from ._types import RNG, ArrayLike, Floats
 from ._version import __version__
 from .curves import Curve
+from .engine import Engine, Results
 from .inference import bands
 from .inference.bands import Band
 from .metrics import L2, Metric
-from .ranks import Ranks, rank
+from .ranks import Ranks, broken, counts, rank
 from .references import Reference, Uniform
-from .regions import Balls, HalfLines, HighestDensity
-from .simulations import Simulations, simulations
+from .regions import Balls, HalfLines, HighestDensity, Region
+from .simulations import Simulations, begin, simulations
 from .verdict import Reading
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ def tarp(
     metric: Metric = L2(),
     rng: RNG = None,
     on_invalid: str = "raise",
+    engine: Engine = Engine(),
 ) -> Result:
     r"""Test coverage with balls around reference points (Lemos et al., 2023, Algorithm 2).
 
@@ -199,6 +201,7 @@ def tarp(
         metric: How distance is measured; see `tarpon.metrics`.
         rng: A seed or a generator; without one the result is different each time.
         on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
+        engine: Where blocks are computed, and where their results are kept.
 
     Returns:
         A `Result`.
@@ -210,17 +213,19 @@ def tarp(
     """
     sims = simulations(samples, theta, x=x, on_invalid=on_invalid)
     _check.needs_parameters(sims.n_dims)
-    seed = _check.seed(rng)
+    settings = {"reference": repr(reference), "metric": repr(metric)}
+    sims, seed = begin("TARP", sims, engine, rng, reference=reference, metric=metric)
     place, break_ties = np.random.default_rng(seed).spawn(2)
     region, left = Balls.at(reference, metric, sims, place)
+    found = counts(left.points_alone(), region, _Apart(max(1, left.n_sims // 100)))
     return Result(
         "TARP",
-        rank(left, region, break_ties),
-        _ball_reading(region, left),
+        broken(found, left.n_draws, break_ties),
+        _ball_reading(found["apart"]),
         ("TARP",),
         seed,
         sims.n_dropped,
-        {"reference": repr(reference), "metric": repr(metric)},
+        settings,
     )
 
 
@@ -230,6 +235,7 @@ def hpd(
     *,
     rng: RNG = None,
     on_invalid: str = "raise",
+    engine: Engine = Engine(),
 ) -> Result:
     r"""Test coverage of the regions of highest density (Lemos et al., 2023, Algorithm 1).
 
@@ -242,6 +248,7 @@ def hpd(
         log_prob_theta: The same of the truths, `(n_sims,)`.
         rng: A seed or a generator, for ties.
         on_invalid: `"drop"` leaves out simulations with NaN or +inf, and says so.
+        engine: Where blocks are computed, and where their results are kept.
 
     Returns:
         A `Result`.
@@ -256,8 +263,8 @@ def hpd(
         if isinstance(log_prob_samples, Simulations)
         else Simulations.of_densities(log_prob_samples, log_prob_theta, on_invalid=on_invalid)
     )
-    seed = _check.seed(rng)
-    ranks = rank(sims, HighestDensity(), np.random.default_rng(seed))
+    sims, seed = begin("HPD", sims, engine, rng)
+    ranks = rank(sims.densities_alone(), HighestDensity(), np.random.default_rng(seed))
     return Result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims.n_dropped)
 
 
@@ -267,6 +274,7 @@ def sbc(
     *,
     rng: RNG = None,
     on_invalid: str = "raise",
+    engine: Engine = Engine(),
 ) -> Result:
     r"""Test each parameter alone: simulation-based calibration (Talts et al., 2018).
 
@@ -278,6 +286,7 @@ def sbc(
         theta: The true parameters, `(n_sims, n_dims)`.
         rng: A seed or a generator, for ties.
         on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
+        engine: Where blocks are computed, and where their results are kept.
 
     Returns:
         A `Result` with one curve a parameter.
@@ -289,8 +298,8 @@ def sbc(
     """
     sims = simulations(samples, theta, on_invalid=on_invalid)
     _check.needs_parameters(sims.n_dims)
-    seed = _check.seed(rng)
-    ranks = rank(sims, HalfLines(), np.random.default_rng(seed))
+    sims, seed = begin("SBC", sims, engine, rng)
+    ranks = rank(sims.points_alone(), HalfLines(), np.random.default_rng(seed))
     return Result("SBC", ranks, Reading.SIDE, tuple(sims.names or ()), seed, sims.n_dropped)
 
 
@@ -325,20 +334,43 @@ def load(path: str | Path) -> Result:
         ) from error
 
 
-def _ball_reading(balls: Balls, sims: Simulations) -> Reading:
+@dataclass(frozen=True)
+class _Apart:
+    """Tells of a sample of simulations how far references and points lie apart.
+
+    Arguments:
+        every: The distance between simulations of the sample.
+    """
+
+    every: int
+
+    def __call__(self, sims: Simulations, region: Region) -> Results:
+        some = slice(-sims.start % self.every, None, self.every)
+        few = slice(None, None, max(1, sims.n_draws // 20))
+        centers = cast(Balls, region).centers[sims.where][some]
+        sample = [_arrays.host(sims.theta[None, some]), _arrays.host(sims.samples[few, some])]
+        points = np.concatenate(sample).astype(float)
+        middle = points.mean(axis=0)
+        own = np.square(points - middle).mean(axis=0)
+        away = np.square(centers - middle)
+        ends = points.min(axis=0), points.max(axis=0)
+        return {"apart": np.stack([away, own, *ends], axis=1)}
+
+
+def _ball_reading(apart: Floats) -> Reading:
     """Tell from a sample of simulations whether the references lie far from the posteriors.
 
     Compares the squared distance of the reference from the middle of the points with the mean
     squared distance of the points themselves.
+
+    Arguments:
+        apart: Both, parameter by parameter, and the ends of the points, `(n, 4, n_dims)`.
     """
-    some = slice(None, None, max(1, sims.n_sims // 100))
-    few = slice(None, None, max(1, sims.n_draws // 20))
-    sample = [_arrays.host(sims.theta[None, some]), _arrays.host(sims.samples[few, some])]
-    points = np.concatenate(sample) / sims.width()
-    middle = points.mean(axis=0)
-    away = ((balls.centers[some] / sims.width() - middle) ** 2).sum(axis=-1)
-    own = ((points - middle) ** 2).sum(axis=-1).mean(axis=0)
-    ratio = float(np.median(away / np.maximum(own, np.finfo(float).tiny)))
+    away, own, low, high = apart.swapaxes(0, 1)
+    width = high.max(axis=0) - low.min(axis=0)
+    unit = np.where(width > 0, width, 1.0) ** 2
+    own = np.maximum((own / unit).sum(axis=-1), np.finfo(float).tiny)
+    ratio = float(np.median((away / unit).sum(axis=-1) / own))
     return Reading.OUTWARD if ratio < 2 else Reading.FAR if ratio > 9 else Reading.MIXED
 
 

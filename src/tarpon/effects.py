@@ -1,5 +1,6 @@
 """Effects: how large errors are, parameter by parameter, in units that a scientist uses."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,9 +9,10 @@ from numpy.random import Generator
 
 from ._arrays import double, host, namespace
 from ._types import Array, Floats
-from .ranks import rank
+from .engine import Results, joined
+from .ranks import Ranks, broken
 from .regions import HalfLines
-from .simulations import Simulations
+from .simulations import Block, Simulations
 from .verdict import Estimate, held
 
 
@@ -49,27 +51,25 @@ class Effects:
     sd: Floats
     outside: Array
     lag: float
-    n_draws: int
+    ranks: Ranks
 
     @classmethod
-    def of(cls, sims: Simulations) -> "Effects":
-        """Go over the draws once, a few simulations at a time."""
-        means, sds, outside, lags = [], [], [], []
-        for block in sims.blocks():
-            xp, draws, truth = namespace(block.points), double(block.points[1:]), block.points[0]
-            about = draws - draws.mean(axis=0)
-            variance = (about**2).mean(axis=0)
-            means.append(host(draws.mean(axis=0)))
-            sds.append(host((variance * (sims.n_draws / (sims.n_draws - 1))) ** 0.5))
-            beyond = (truth < xp.amin(draws, axis=0)) | (truth > xp.amax(draws, axis=0))
-            outside.append(host(beyond))
-            lags.append(host((about[1:] * about[:-1]).sum(axis=0) / (sims.n_draws - 1)))
-        sd = np.concatenate(sds)
-        together = float(np.concatenate(lags).sum() / max(np.square(sd).sum(), 1e-300))
-        truth = host(sims.theta).astype(float)
+    def of(cls, sims: Simulations, measured: Results, rng: Generator) -> "Effects":
+        """Return the effects that follow from what was `measured` of every simulation."""
+        sd = measured["sd"]
+        together = float(measured["lag"].sum() / max(np.square(sd).sum(), 1e-300))
         return cls(
-            truth, np.concatenate(means), sd, np.concatenate(outside), together, sims.n_draws
+            host(sims.theta).astype(float),
+            measured["mean"],
+            sd,
+            measured["outside"],
+            together,
+            broken(measured, sims.n_draws, rng),
         )
+
+    @property
+    def n_draws(self) -> int:
+        return self.ranks.n_draws
 
     @cached_property
     def z(self) -> Floats:
@@ -102,9 +102,8 @@ class Effects:
         """Return for which parameters the means of the draws follow the truths beyond noise."""
         return _correlations(self.mean, self.truth) > 3 / np.sqrt(len(self.truth))
 
-    def parameters(self, sims: Simulations, rng: Generator) -> tuple[Parameter, ...]:
+    def parameters(self, names: Sequence[str]) -> tuple[Parameter, ...]:
         """Return the table of all parameters."""
-        ranks = rank(sims, HalfLines(), rng)
         prior = np.maximum(self.truth.var(axis=0), 1e-300)
         contraction = 1 - np.square(self.sd).mean(axis=0) / prior
         recovery = _correlations(self.mean, self.truth)
@@ -115,11 +114,32 @@ class Effects:
                 self.width(k),
                 float(contraction[k]),
                 float(recovery[k]),
-                held(ranks.values[:, k], sims.n_draws, 0.68, central=True),
-                held(ranks.values[:, k], sims.n_draws, 0.95, central=True),
+                held(self.ranks.values[:, k], self.n_draws, 0.68, central=True),
+                held(self.ranks.values[:, k], self.n_draws, 0.95, central=True),
             )
-            for k, name in enumerate(sims.names or ())
+            for k, name in enumerate(names)
         )
+
+
+def measure(sims: Simulations) -> Results:
+    """Return the mean, sd and ends of the draws of some simulations, and where the truth is."""
+    below, equal = HalfLines().count(sims)
+    found = joined(_measure(block) for block in sims.blocks())
+    return {"below": below, "equal": equal, **found}
+
+
+def _measure(block: Block) -> Results:
+    xp, draws, truth = namespace(block.points), double(block.points[1:]), block.points[0]
+    n_draws, mean = len(draws), draws.mean(axis=0)
+    about = draws - mean
+    variance = (about**2).mean(axis=0)
+    found = {
+        "mean": mean,
+        "sd": (variance * (n_draws / (n_draws - 1))) ** 0.5,
+        "outside": (truth < xp.amin(draws, axis=0)) | (truth > xp.amax(draws, axis=0)),
+        "lag": (about[1:] * about[:-1]).sum(axis=(0, 2)) / (n_draws - 1),
+    }
+    return {name: host(values) for name, values in found.items()}
 
 
 def _correlations(a: Floats, b: Floats) -> Floats:

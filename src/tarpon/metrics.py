@@ -19,6 +19,7 @@ import numpy as np
 from . import backends
 from ._arrays import beside, double, host, namespace
 from ._types import Array, Floats, Ints
+from .engine import Results
 from .simulations import Simulations
 
 __all__ = ["L1", "L2", "Lp", "Mahalanobis", "Metric", "Periodic", "Sphere", "Weighted"]
@@ -313,12 +314,19 @@ def _unit(scale: Floats | float | None, points: Array) -> Array | float:
 
 
 def _within_covariance(sims: Simulations) -> Floats:
-    total = np.zeros((sims.n_dims, sims.n_dims))
-    for block in sims.blocks():
-        points = double(block.points)
-        rows = (points - points.mean(axis=0)).reshape(-1, sims.n_dims)
-        total += host(rows.T @ rows)
-    return total / (sims.n_draws * sims.n_sims)
+    products = (found["products"] for found in sims.points_alone().each("covariance", _products))
+    return sum(products, np.zeros((sims.n_dims,) * 2)) / (sims.n_draws * sims.n_sims)
+
+
+def _products(part: Simulations) -> Results:
+    """Return the products of parameters about their centres, summed over all points."""
+    total = np.zeros((part.n_dims, part.n_dims))
+    for piece in part.pieces():
+        for block in piece.blocks():
+            points = double(block.points)
+            rows = (points - points.mean(axis=0)).reshape(-1, part.n_dims)
+            total += host(rows.T @ rows)
+    return {"products": total}
 
 
 def _whitening(covariance: Floats) -> Floats:

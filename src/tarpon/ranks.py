@@ -1,12 +1,15 @@
 """Ranks: where each truth stands among its draws. Nothing after this knows of posteriors."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
 
 from . import regions
 from ._types import Floats, Ints
+from .engine import Results, joined
 from .regions import Counted, Region
 from .simulations import Simulations
 
@@ -44,7 +47,45 @@ def rank(sims: Simulations, region: Region, rng: Generator) -> Ranks:
     .. math::
         r_i = \#\{j : s_{ij} < s^*_i\} + \mathrm{Uniform}\{0, \dots, \#\{j : s_{ij} = s^*_i\}\}
     """
+    return broken(counts(sims, region), sims.n_draws, rng)
+
+
+def broken(counts: Results, n_draws: int, rng: Generator) -> Ranks:
+    """Return the ranks that follow from counts, with ties broken at random."""
+    ties = rng.integers(counts["equal"], endpoint=True)
+    return Ranks(counts["below"] + ties, n_draws=n_draws)
+
+
+Beside = Callable[[Simulations, Region], Results]
+
+
+def counts(sims: Simulations, region: Region, beside: Beside | None = None) -> Results:
+    """Count the draws below and equal to each truth, wherever they are.
+
+    Arguments:
+        sims: The simulations.
+        region: Gives the scores.
+        beside: Returns what else is to be had of some simulations, by name, if anything.
+    """
+    if sims.at_hand and sims.run.plain:
+        return _counts(sims, region, beside)
+    return joined(
+        sims.each(
+            "counts",
+            partial(_counts_of_part, beside=beside),
+            given=lambda where: {"region": regions.cut(region, where)},
+            final=True,
+        )
+    )
+
+
+def _counts_of_part(part: Simulations, *, region: Region, beside: Beside | None) -> Results:
+    return joined(_counts(piece, region, beside) for piece in part.pieces(by_chunk=True))
+
+
+def _counts(sims: Simulations, region: Region, beside: Beside | None) -> Results:
     below, equal = (
         region.count(sims) if isinstance(region, Counted) else regions.count(region, sims)
     )
-    return Ranks(below + rng.integers(equal, endpoint=True), n_draws=sims.n_draws)
+    more = {} if beside is None else beside(sims, region)
+    return {"below": below, "equal": equal, **more}

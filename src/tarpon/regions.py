@@ -6,8 +6,8 @@ same way: under accuracy the truth is one more draw.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -15,6 +15,7 @@ from numpy.random import Generator
 from . import _check, backends
 from . import metrics as _metrics
 from ._arrays import beside, double, host, single
+from ._stored import Rows, Window
 from ._types import Array, Floats, Ints
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
@@ -50,6 +51,15 @@ class Counted(Protocol):
     def count(self, sims: Simulations) -> tuple[Ints, Ints]: ...
 
 
+@runtime_checkable
+class Cut(Protocol):
+    """A region that holds numbers of every simulation, and need not hold them all."""
+
+    def cut(self, where: slice) -> Region:
+        """Return the region with what it needs for some of the simulations."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Balls:
     r"""Balls around reference points, that is TARP (Lemos et al., 2023, Algorithm 2),
@@ -61,7 +71,7 @@ class Balls:
         metric: The distance :math:`d`.
     """
 
-    centers: Floats
+    centers: Rows
     metric: Metric = L2()
 
     @classmethod
@@ -80,8 +90,11 @@ class Balls:
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
         if isinstance(self.metric, _metrics.Fused):
-            return self.metric.count(sims, self.centers)
+            return self.metric.count(sims, self.centers[sims.where])
         return count(self, sims)
+
+    def cut(self, where: slice) -> "Balls":
+        return replace(self, centers=Window(self.centers[where], where.start))
 
 
 @dataclass(frozen=True)
@@ -152,7 +165,7 @@ class FromPoints:
         scale: The unit of each parameter, of shape `(n_dims,)`.
     """
 
-    centers: Floats
+    centers: Rows
     scale: Floats
 
     def scores(self, block: Block) -> Array:
@@ -161,7 +174,7 @@ class FromPoints:
         centre, scale = block.centre[:, None], beside(self.scale, block.points)
         points = single((block.points.swapaxes(0, 1) - centre) / scale)
         centers = single((beside(self.centers[block.where], points) - centre) / scale)
-        gaps = -2 * backends.engine(points).inner_products(points, centers)
+        gaps = -2 * backends.swaps(points).inner_products(points, centers)
         gaps += (points**2).sum(axis=-1)[:, :, None]
         return gaps.swapaxes(0, 1)
 
@@ -180,7 +193,7 @@ class FromDraws:
         y = block.whitened.swapaxes(0, 1)
         centers = y[:, : min(self.n, block.n_points - 1)]
         norm = (y**2).sum(axis=-1)
-        gaps = -2 * backends.engine(y).inner_products(y, centers)
+        gaps = -2 * backends.swaps(y).inner_products(y, centers)
         gaps += norm[:, :, None]
         gaps += norm[:, None, : centers.shape[1]]
         # A point is no neighbour of itself, and rounding must not decide how far it is.
@@ -220,11 +233,20 @@ class Values:
         theta: The scores of the truths, `(n_sims,)` or `(n_sims, n_scores)`.
     """
 
-    samples: Array
-    theta: Array
+    samples: Any
+    theta: Any
 
     def scores(self, block: Block) -> Array:
         return block.pool(self.theta, self.samples)
+
+    def cut(self, where: slice) -> "Values":
+        draws = self.samples[:, where]
+        return Values(Window(draws, where.start), Window(self.theta[where], where.start))
+
+
+def cut(region: Region, where: slice) -> Region:
+    """Return a region with what it needs for some of the simulations, to be sent to them."""
+    return region.cut(where) if isinstance(region, Cut) else region
 
 
 def count(region: Region, sims: Simulations) -> tuple[Ints, Ints]:

@@ -1,20 +1,24 @@
 """Simulations: truths, the posterior draws for each, and what was observed."""
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
 
-from . import _arrays, _check, backends
-from ._types import Array, ArrayLike, Floats, Ints
+from . import _arrays, _check, _stored, backends
+from ._stored import Stored
+from ._types import RNG, Array, ArrayLike, Floats, Ints
 from ._whiten import replaced, whiten
+from .engine import Engine, Results, Run, joined
 
 _BLOCK_BYTES = 4 * 2**20
 _DEVICE_BLOCK_BYTES = 128 * 2**20
+_HERE = Run()
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +26,9 @@ class Simulations:
     r"""Truths :math:`\theta^*_i`, draws :math:`\theta_{ij}` and observations :math:`x_i`.
 
     Everything is checked here, once; nothing is modified, clipped or dropped in silence.
-    One parameter may come without its last axis.
+    One parameter may come without its last axis. Draws, their log-densities and observations
+    that are not in memory (memory-mapped, HDF5, Zarr, netCDF, xarray, Dask) stay where they are:
+    they are read, and checked, a few simulations at a time when a test needs them.
 
     Samples on an accelerator (torch, JAX, CuPy) stay there, and truths go to them. Arrays on
     the CPU are used without a copy, except that bfloat16, which NumPy lacks, becomes float32.
@@ -53,8 +59,14 @@ class Simulations:
     names: Sequence[str] | None = None
     on_invalid: str = "raise"
     n_dropped: int = field(default=0, init=False)
-    box: tuple[Array, Array] = field(init=False)
-    """The corners `(low, high)` of the box that holds every truth and every draw."""
+    part_bytes: int = field(default=64 * 2**20, init=False)
+    """How much is read, computed and kept together, in double precision."""
+    start: int = field(default=0, init=False)
+    """The place of the first simulation among all, where these are but a part."""
+    run: Run = field(default=_HERE, init=False)
+    _box: tuple[Array, Array] | None = field(default=None, init=False)
+    _centres: Floats | None = field(default=None, init=False)
+    _checked: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         samples, theta = _check.points(self.samples, self.theta)
@@ -70,11 +82,9 @@ class Simulations:
             log_prob_theta=truths,
             names=_check.names(self.names, n_dims),
         )
-        self._set(box=self._pooled_box())
-        invalid = self._invalid()
-        _check.refuse_invalid(invalid, self.on_invalid)
-        if invalid.any():
-            self._drop(invalid)
+        if self.at_hand:
+            self._set(_box=self._pooled_box())
+            self._drop(self._invalid(self.box))
         _check.warn_if_square_and_swapped(self.samples)
 
     @classmethod
@@ -104,6 +114,24 @@ class Simulations:
     def n_dims(self) -> int:
         return int(self.samples.shape[2])
 
+    @property
+    def where(self) -> slice:
+        """Which of all simulations these are."""
+        return slice(self.start, self.start + self.n_sims)
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether everything is in memory."""
+        return not any(isinstance(array, Stored) for array in self._all())
+
+    @property
+    def box(self) -> tuple[Array, Array]:
+        """The corners `(low, high)` of the box that holds every truth and every draw."""
+        if self._box is None:
+            self._scan(centres=False)
+        assert self._box is not None
+        return self._box
+
     def width(self) -> Floats:
         """Return the sides of the box, 1 for parameters that never vary, `(n_dims,)`."""
         low, high = (np.asarray(corner, dtype=float) for corner in self.box)
@@ -111,6 +139,14 @@ class Simulations:
 
     def centres(self) -> Floats:
         """Return the mean of each simulation's points, truth and draws together."""
+        if self._centres is None and self.at_hand:
+            self._set(_centres=self._centres_at_hand())
+        elif self._centres is None:
+            self._scan(centres=True)
+        assert self._centres is not None
+        return self._centres
+
+    def _centres_at_hand(self) -> Floats:
         if _arrays.package(self.samples) == "jax":
             return np.concatenate([_arrays.host(block.centre) for block in self.blocks()])
         double = _arrays.namespace(self.samples).float64
@@ -136,31 +172,182 @@ class Simulations:
             raise ValueError(
                 f"holding out {n} of {self.n_draws} draws leaves none to rank: draw more."
             )
+        if self.at_hand:
+            held = self.samples[-n:]
+        else:
+            found = joined(self.points_alone().each("held", partial(_last_draws, n=n)))
+            held = found["draws"].swapaxes(0, 1)
         left = copy(self)
-        left._set(samples=self.samples[:-n])
+        left._set(samples=_first(self.samples, -n), _centres=None)
         if self.log_prob_samples is not None:
-            left._set(log_prob_samples=self.log_prob_samples[:-n])
-        return left, self.samples[-n:]
+            left._set(log_prob_samples=_first(self.log_prob_samples, -n))
+        return left, held
 
-    def blocks(self, rng: Generator | None = None, n_bytes: int = 0) -> "Iterator[Block]":
-        """Yield the simulations a few at a time, so that copies of a block stay small.
+    def without(self, *names: str) -> "Simulations":
+        """Return the simulations without some of what is known of them, so that it is not read."""
+        some = copy(self)
+        some._set(**dict.fromkeys(names))
+        return some
 
-        The truth is the first point of each simulation, or with a generator any of them.
+    def points_alone(self) -> "Simulations":
+        """Return the simulations without observations and log-densities."""
+        return self.without("x", "log_prob_samples", "log_prob_theta")
+
+    def densities_alone(self) -> "Simulations":
+        """Return the simulations without observations and points."""
+        some, nothing = copy(self), (self.n_draws, self.n_sims, 0)
+        some._set(samples=np.empty(nothing), theta=np.empty(nothing[1:]), x=None, names=())
+        some._set(_box=(np.empty(0), np.empty(0)), _centres=None)
+        return some
+
+    def step(self, n_bytes: int = 0) -> int:
+        """Return how many simulations make up a part, or so many bytes: a power of two.
+
+        It depends on nothing but the number of draws and parameters, so that blocks are the same
+        wherever the draws are and whoever computes. As a power of two it goes well with chunks.
         """
         row = 8 * (self.n_draws + 1) * max(self.n_dims, 1)
+        return 1 << max(1, (n_bytes or self.part_bytes) // row).bit_length() - 1
+
+    def blocks(self, n_bytes: int = 0) -> "Iterator[Block]":
+        """Yield the simulations a few at a time, so that copies of a block stay small.
+
+        The truth is the first point of each simulation.
+        """
         default = _DEVICE_BLOCK_BYTES if _arrays.on_device(self.samples) else _BLOCK_BYTES
-        step = max(1, (n_bytes or default) // row)
+        step = self.step(n_bytes or default)
         for start in range(0, self.n_sims, step):
-            where = slice(start, min(start + step, self.n_sims))
-            n_block = where.stop - where.start
-            truth = np.zeros(n_block, dtype=np.int64)
-            if rng is not None:
-                truth = rng.integers(self.n_draws, size=n_block, endpoint=True)
-            yield Block(self, where, truth)
+            n_block = min(step, self.n_sims - start)
+            where = slice(self.start + start, self.start + start + n_block)
+            yield Block(self, where, np.zeros(n_block, dtype=np.int64))
+
+    def each(
+        self,
+        name: str,
+        function: Callable[..., Results],
+        *,
+        n_bytes: int = 0,
+        given: Callable[[slice], Mapping[str, Any]] | None = None,
+        final: bool = False,
+    ) -> Iterator[Results]:
+        """Yield what a function returns for each part of the simulations, in their order.
+
+        Arguments:
+            name: What is computed; results are kept under it.
+            function: Takes simulations, to be had from their `pieces`, and what is `given`.
+            n_bytes: The smallest size of a part.
+            given: What else the function needs for the part at a slice, by name.
+            final: Whether shards may stop here.
+        """
+        if self.run.engine.executor is not None and _arrays.on_device(self.samples):
+            raise ValueError(
+                "samples on an accelerator are tested where they are: leave the executor out, or "
+                "bring them to the CPU first."
+            )
+        step = self.step(max(n_bytes, self.part_bytes))
+        starts = range(0, self.n_sims, step)
+
+        def task(k: int) -> tuple[Simulations, Mapping[str, Any]]:
+            where = slice(starts[k], min(starts[k] + step, self.n_sims))
+            part = self.part(where)
+            if self.run.engine.executor is not None and not part._portable:
+                part = part._fetched()
+            return part, {} if given is None else given(where)
+
+        invalid = np.zeros(self.n_sims, dtype=bool)
+        for results in self.run.each(
+            name, partial(_on_part, function), task, len(starts), final=final
+        ):
+            if "invalid" in results:
+                invalid[results["invalid"]] = True
+            else:
+                yield results
+        _stored.forget()
+        if not self._checked:
+            _check.refuse_invalid(invalid, "raise")
+            self._set(_checked=True)
+
+    def part(self, where: slice) -> "Simulations":
+        """Return some of the simulations; what is stored is not read."""
+        some = copy(self)
+        some._set(start=self.start + where.start, run=_HERE, _centres=None)
+        some._set(**{name: _cut(array, where, axis) for name, array, axis in self._by_axis()})
+        return some
+
+    def pieces(self, *, by_chunk: bool = False) -> "Iterator[Simulations]":
+        """Yield the simulations a few at a time, read and checked.
+
+        Arguments:
+            by_chunk: Whether they may be as few as are stored together, which is faster, but
+                depends on how they are stored.
+        """
+        step = self.step()
+        if by_chunk and isinstance(self.samples, Stored):
+            step = min(step, max(self.samples.chunk, self.step(_BLOCK_BYTES)))
+        for start in range(0, self.n_sims, step):
+            piece = self.part(slice(start, min(start + step, self.n_sims)))._fetched()
+            if not piece._checked and piece._invalid(piece._pooled_box()).any():
+                raise _InvalidError
+            yield piece
+
+    def on(self, run: Run) -> "Simulations":
+        """Return the simulations, to be gone over by an engine at work."""
+        bound = copy(self)
+        bound._set(run=run)
+        if not self._checked and self.on_invalid == "drop":
+            bound._set(_checked=True)
+            found = joined(bound.each("valid", _valid))
+            bound._set(_checked=False)
+            bound._drop(~found["valid"])
+        return bound
+
+    def digest(self) -> str:
+        """Return a fingerprint: sizes, all truths, and three of the simulations."""
+        some = {0, self.n_sims // 2, self.n_sims - 1}
+        hashed = hashlib.sha256(repr((self.names, self.n_draws, self.part_bytes)).encode())
+        for _, array, axis in self._by_axis():
+            hashed.update(repr((array.shape, str(array.dtype))).encode())
+            for i in sorted(some) if axis or array is self.x else (slice(None),):
+                where = i if isinstance(i, slice) else slice(i, i + 1)
+                cut = array[:, where] if axis else array[where]
+                hashed.update(np.ascontiguousarray(_arrays.host(cut)).tobytes())
+        return hashed.hexdigest()
 
     def _set(self, **fields: object) -> None:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+    def _all(self) -> tuple[Any, ...]:
+        return self.samples, self.theta, self.x, self.log_prob_samples, self.log_prob_theta
+
+    def _by_axis(self) -> Iterator[tuple[str, Any, int]]:
+        """Yield what there is, by name, with the axis that counts the simulations."""
+        names = ("samples", "theta", "x", "log_prob_samples", "log_prob_theta")
+        for name, array, axis in zip(names, self._all(), (1, 0, 0, 1, 0), strict=True):
+            if array is not None:
+                yield name, array, axis
+
+    @property
+    def _portable(self) -> bool:
+        arrays = (array for _, array, _ in self._by_axis())
+        return all(array.portable for array in arrays if isinstance(array, Stored))
+
+    def _fetched(self) -> "Simulations":
+        """Return the simulations with all that is stored read."""
+        stored = {name: array for name, array, _ in self._by_axis() if isinstance(array, Stored)}
+        fetched = copy(self)
+        fetched._set(**{name: array.read() for name, array in stored.items()})
+        return fetched
+
+    def _scan(self, *, centres: bool) -> None:
+        """Go over what is stored, and remember its box, and its centres where wanted."""
+        points = self.points_alone()
+        name = "centres" if centres else "box"
+        found = joined(points.each(name, partial(_ends, centres=centres)))
+        self._set(_box=(found["low"].min(axis=0), found["high"].max(axis=0)))
+        if centres:
+            self._set(_centres=found["centres"])
+        self._set(_checked=self._checked or self.log_prob_samples is None)
 
     def _pooled_box(self) -> tuple[Array, Array]:
         # Truths and draws must enter alike: a box around the truths alone tells them apart,
@@ -172,13 +359,13 @@ class Simulations:
         least, most = (_arrays.host(end(self.theta, axis=0)) for end in (xp.amin, xp.amax))
         return np.minimum(low, least), np.maximum(high, most)
 
-    def _invalid(self) -> Array:
+    def _invalid(self, box: tuple[Array, Array]) -> Array:
         """Return which simulations hold NaN or infinite values; the box has seen any there are."""
         invalid = np.zeros(self.n_sims, dtype=bool)
-        if not all(np.isfinite(corner).all() for corner in self.box):
+        if not all(np.isfinite(corner).all() for corner in box):
             for block in self.blocks():
                 finite = _arrays.namespace(block.points).isfinite(block.points)
-                invalid[block.where] = ~_arrays.host(finite.all(axis=2).all(axis=0))
+                invalid[block.here] = ~_arrays.host(finite.all(axis=2).all(axis=0))
         if self.log_prob_samples is not None and self.log_prob_theta is not None:
             # A density of zero is an answer; an infinite one, or none at all, is a failure.
             for log_prob in (self.log_prob_samples, self.log_prob_theta[None]):
@@ -187,19 +374,14 @@ class Simulations:
         return invalid
 
     def _drop(self, invalid: Array) -> None:
-        kept = np.flatnonzero(~invalid)
-        self._set(
-            samples=self.samples[:, kept],
-            theta=self.theta[kept],
-            x=None if self.x is None else self.x[kept],
-            n_dropped=int(invalid.sum()),
-        )
-        if self.log_prob_samples is not None and self.log_prob_theta is not None:
-            self._set(
-                log_prob_samples=self.log_prob_samples[:, kept],
-                log_prob_theta=self.log_prob_theta[kept],
-            )
-        self._set(box=self._pooled_box())
+        """Refuse invalid simulations, or leave them out."""
+        _check.refuse_invalid(invalid, self.on_invalid)
+        if invalid.any():
+            kept = {name: _keep(array, ~invalid, axis) for name, array, axis in self._by_axis()}
+            self._set(**kept, n_dropped=int(invalid.sum()), _box=None)
+            if self.at_hand:
+                self._set(_box=self._pooled_box())
+        self._set(_checked=True)
 
     def __repr__(self) -> str:
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
@@ -227,6 +409,89 @@ def simulations(
     return Simulations(samples, theta, **more)
 
 
+def begin(
+    test: str, sims: Simulations, engine: Engine, rng: RNG, **settings: Any
+) -> tuple[Simulations, int]:
+    """Begin a test: return the simulations for its engine to go over, and its seed.
+
+    Arguments:
+        test: The name of the test.
+        sims: The simulations.
+        engine: Where it is computed.
+        rng: What the seed is made of.
+        settings: What else its results depend on.
+    """
+    run = engine.start(
+        lambda: {
+            "test": test,
+            "data": sims.digest(),
+            "on_invalid": sims.on_invalid,
+            "settings": settings,
+        },
+        rng,
+    )
+    return sims.on(run), run.seed
+
+
+class _InvalidError(Exception):
+    """Simulations hold NaN or infinite values."""
+
+
+def _on_part(
+    function: Callable[..., Results], task: tuple[Simulations, Mapping[str, Any]]
+) -> Results:
+    """Call a function on a part, or say which of its simulations are invalid."""
+    part, given = task
+    try:
+        return function(part, **given)
+    except _InvalidError:
+        return {"invalid": part.start + np.flatnonzero(~_valid(part)["valid"])}
+
+
+def _valid(part: Simulations) -> Results:
+    unchecked = copy(part)
+    unchecked._set(_checked=True)  # or the pieces would raise
+    invalid = [piece._invalid(piece._pooled_box()) for piece in unchecked.pieces(by_chunk=True)]
+    return {"valid": ~np.concatenate(invalid)}
+
+
+def _ends(part: Simulations, *, centres: bool) -> Results:
+    """Return the corners of a part's box, and the centre of each of its simulations."""
+    unchecked, found = copy(part), []
+    unchecked._set(_checked=True)
+    for piece in unchecked.pieces(by_chunk=True):
+        low, high = piece._pooled_box()
+        if not part._checked and piece._invalid((low, high)).any():
+            raise _InvalidError
+        found.append({"low": low[None], "high": high[None]})
+        if centres:
+            found[-1]["centres"] = piece.centres()
+    return joined(found)
+
+
+def _last_draws(part: Simulations, *, n: int) -> Results:
+    return joined({"draws": piece.samples[-n:].swapaxes(0, 1)} for piece in part.pieces())
+
+
+def _cut(array: Any, where: slice, axis: int) -> Any:
+    if isinstance(array, Stored):
+        return array.window(where)
+    return array[:, where] if axis else array[where]
+
+
+def _keep(array: Any, kept: Array, axis: int) -> Any:
+    if isinstance(array, Stored):
+        return array.keep(kept)
+    every = np.flatnonzero(kept)
+    return array[:, every] if axis else array[every]
+
+
+def _first(array: Any, stop: int) -> Any:
+    if isinstance(array, Stored):
+        return array.first(array.shape[0] + stop)
+    return array[:stop]
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """A few simulations, each truth pooled with its draws: what scores are made of.
@@ -235,7 +500,7 @@ class Block:
 
     Arguments:
         sims: The simulations.
-        where: Which of them the block holds.
+        where: Which of all simulations the block holds.
         truth: The place of each truth among its points, of shape `(n_block,)`.
         played: The pooled points that extra ones stand for, `(n_extra, n_block)`, if any.
     """
@@ -250,10 +515,19 @@ class Block:
         """The number of pooled points of each simulation."""
         return self.sims.n_draws + 1
 
+    @property
+    def here(self) -> slice:
+        """Which of `sims` the block holds, which may be but a part of all."""
+        return slice(self.where.start - self.sims.start, self.where.stop - self.sims.start)
+
+    def hidden(self, rng: Generator) -> "Block":
+        """Return the block with each truth at a random place among its points."""
+        return replace(self, truth=rng.integers(self.n_points, size=len(self.truth)))
+
     @cached_property
     def points(self) -> Array:
         """The truths and draws, and extra points if any, `(n_points, n_block, n_dims)`."""
-        return self.pool(self.sims.theta, self.sims.samples)
+        return self._pooled(self.sims.theta[self.here], self.sims.samples[:, self.here])
 
     def extended(self, extra: Array, played: Ints) -> "Block":
         """Return the block with more points to be scored along, `(n_extra, n_block, n_dims)`.
@@ -296,17 +570,19 @@ class Block:
     def log_prob(self) -> Array:
         """The log-densities of the points, of shape `(n_points, n_block)`."""
         draws, truths = self.sims.log_probs()
-        return self.pool(truths, draws)
+        return self._pooled(truths[self.here], draws[:, self.here])
 
     @property
     def x(self) -> Array | None:
         """The observations of the block, of shape `(n_block, ...)`."""
-        return None if self.sims.x is None else self.sims.x[self.where]
+        return None if self.sims.x is None else self.sims.x[self.here]
 
     def pool(self, truths: Array, draws: Array) -> Array:
-        """Return numbers of truths `(n_sims, ...)` and draws `(n_draws, n_sims, ...)`, pooled.
+        """Return numbers of all truths `(n_sims, ...)` and draws `(n_draws, n_sims, ...)`, pooled.
 
         Truths go to their places, and the draws that were there to the end.
         """
-        truths, draws = truths[self.where], draws[:, self.where]
-        return backends.engine(draws).pool(truths, draws, self.truth)
+        return self._pooled(truths[self.where], draws[:, self.where])
+
+    def _pooled(self, truths: Array, draws: Array) -> Array:
+        return backends.swaps(draws).pool(truths, draws, self.truth)

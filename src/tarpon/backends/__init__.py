@@ -42,7 +42,7 @@ class Backend(Protocol):
         ...
 
 
-class Engine(Protocol):
+class Swaps(Protocol):
     """The heavy part of the swap test: pooled points, their ranks, and sums of those."""
 
     def pool(self, truths: Array, draws: Array, place: Ints) -> Array:
@@ -94,8 +94,8 @@ def of(array: Array) -> Backend:
     return backend
 
 
-def engine(array: Array) -> Engine:
-    """Return the engine of the swap test for an array: torch's for tensors, or the CPU's."""
+def swaps(array: Array) -> Swaps:
+    """Return the heavy part of the swap test for an array: torch's for tensors, or the CPU's."""
     chosen: Any
     if _arrays.package(array) == "torch":
         from . import _torch_swaps as chosen

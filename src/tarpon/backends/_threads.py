@@ -1,9 +1,10 @@
 """Compiling kernels, and running them on all the processors that this process may use."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from functools import cache
 from queue import SimpleQueue
 from typing import Any
@@ -15,6 +16,7 @@ from .._types import Array
 
 _THREAD_BYTES = 4 * 2**20
 _CHUNKS_PER_THREAD = 16
+_most: ContextVar[int | None] = ContextVar("_most", default=None)
 # Sums may be reordered, or they have no vectors. Never "nnan": NaN would then count as closer.
 _FASTMATH = {"reassoc", "contract", "nsz"}
 
@@ -73,9 +75,19 @@ def share(
             list(pool.map(work, range(n_threads)))
 
 
+@contextmanager
+def at_most(n_threads: int) -> Iterator[None]:
+    """Use no more threads than this for what the calling thread asks for."""
+    before = _most.set(n_threads)
+    try:
+        yield
+    finally:
+        _most.reset(before)
+
+
 def n_threads_for(n_bytes: int, n_items: int) -> int:
     """Return how many threads are allowed, and worth their start and the counts they keep."""
     affinity = getattr(os, "sched_getaffinity", None)  # Only Linux has it.
     n_cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
-    allowed = int(os.environ.get("TARPON_THREADS") or n_cpus)
+    allowed = _most.get() or int(os.environ.get("TARPON_THREADS") or n_cpus)
     return max(1, min(allowed, n_bytes // _THREAD_BYTES, n_items // 16))

@@ -1,13 +1,16 @@
 """The portfolio of `check`: what is ranked, and the families of statistics made of it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.random import Generator
 
+from .. import _check
 from .._arrays import host, namespace
 from .._types import Array, Floats
-from ..references import Uniform
+from ..engine import Results
 from ..regions import (
     FromCentre,
     FromDraws,
@@ -24,6 +27,7 @@ N_BALLS = 16
 MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are made
 MOST_FEATURES = 64
 _SCORE = "score: "
+_ROW_BYTES = 16 * 2**20
 _TIED = 0.01  # the share of tied points from which ties are worth a family
 
 # Families with few scores, directed at what goes wrong most often, count twice.
@@ -59,20 +63,23 @@ def swapped(
     n_swaps: int,
     rng: Generator,
     plants: Plants | None = None,
+    beside: Callable[[Simulations], Results] | None = None,
 ) -> Sums:
     """Go over the simulations once, and return the sums that all families are made of.
 
     Without data, errors are looked for that depend on the centre of the points.
     """
     place, sketch, label = rng.spawn(3)
+    centres = sims.centres()  # first, since where the draws are stored they bring the box along
     return swap(
         sims,
         parts(sims, scores, place),
-        features(sims.centres() if data is None else data, sketch),
+        features(centres if data is None else data, sketch),
         n_swaps=n_swaps,
         most_chosen=MOST_CHOSEN,
         rng=label,
         plants=plants,
+        beside=beside,
     )
 
 
@@ -82,7 +89,7 @@ def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> di
         "marginals": Part(HalfLines()),
         "centre": Part(FromCentre()),
         "draws": Part(FromDraws(N_BALLS), pooled=True),
-        "points": Part(FromPoints(_random_points(sims, rng), sims.width()), pooled=True),
+        "points": Part(FromPoints(_RandomPoints.of(sims, rng), sims.width()), pooled=True),
     }
     if sims.n_dims > 1:
         chosen["residuals"] = Part(Residuals())
@@ -91,9 +98,23 @@ def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> di
     return chosen | {_SCORE + name: Part(region) for name, region in scores.items()}
 
 
-def _random_points(sims: Simulations, rng: Generator) -> Floats:
-    points = [Uniform().draw(sims, rng) for _ in range(N_BALLS)]
-    return np.stack(points, axis=1).astype(np.float32)
+@dataclass(frozen=True, eq=False)
+class _RandomPoints:
+    """Points uniform in the box, drawn when a block asks for them: too many to be kept."""
+
+    low: Floats
+    high: Floats
+    seed: int
+
+    @classmethod
+    def of(cls, sims: Simulations, rng: Generator) -> "_RandomPoints":
+        low, high = (np.asarray(corner, dtype=float) for corner in sims.box)
+        return cls(low, high, int(rng.integers(2**63)))
+
+    def __getitem__(self, where: slice) -> Floats:
+        rng = np.random.default_rng([self.seed, where.start])
+        fraction = rng.uniform(size=(where.stop - where.start, N_BALLS, len(self.low)))
+        return (self.low + fraction * (self.high - self.low)).astype(np.float32)
 
 
 def features(data: Array, rng: Generator) -> Floats:
@@ -101,15 +122,61 @@ def features(data: Array, rng: Generator) -> Floats:
 
     The data themselves where they are few, and otherwise their leading principal components.
     """
-    columns = _standard(np.asarray(data, dtype=float).reshape(len(data), -1))
-    if columns.shape[1] > MOST_FEATURES:
-        # A randomised range finder with one power iteration (Halko et al., 2011).
-        n_kept = min(MOST_FEATURES, len(columns) - 1)
-        sketch = columns @ (columns.T @ rng.standard_normal((len(columns), n_kept + 16)))
-        basis, _ = np.linalg.qr(columns @ (columns.T @ sketch))
-        turn, _, _ = np.linalg.svd(basis.T @ columns, full_matrices=False)
-        columns = _standard((basis @ turn)[:, :n_kept])
+    if prod(data.shape[1:]) > MOST_FEATURES:
+        columns = _principal(_Columns.of(data), rng)
+    else:
+        columns = np.asarray(data, dtype=float).reshape(data.shape[0], -1)
+    columns = _standard(_check.finite("observations (or `summary(x)`)", columns))
     return np.ascontiguousarray(columns, dtype=np.float32)
+
+
+def _principal(columns: "_Columns", rng: Generator) -> Floats:
+    """Return the leading principal components of standardised columns.
+
+    By a randomised range finder with one power iteration (Halko et al., 2011), and a few rows at
+    a time, since the data may be images of which no copy fits into memory.
+    """
+    n_kept = min(MOST_FEATURES, columns.n_rows - 1)
+    guess = rng.standard_normal((columns.n_rows, n_kept + 16))
+    turned = sum(rows.T @ guess[where] for where, rows in columns)
+    twice = np.zeros_like(turned)
+    for _, rows in columns:
+        twice += rows.T @ (rows @ turned)
+    basis, _ = np.linalg.qr(np.concatenate([rows @ twice for _, rows in columns]))
+    turn, _, _ = np.linalg.svd(
+        sum(basis[where].T @ rows for where, rows in columns), full_matrices=False
+    )
+    return (basis @ turn)[:, :n_kept]
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """Standardised columns of data, a few rows at a time; those that never vary are zero."""
+
+    data: Array
+    mean: Floats
+    sd: Floats
+
+    @classmethod
+    def of(cls, data: Array) -> "_Columns":
+        plain = cls(data, np.zeros(1), np.ones(1))
+        mean = sum(rows.sum(axis=0) for _, rows in plain) / plain.n_rows
+        _check.finite("observations (or `summary(x)`)", mean)
+        centred = cls(data, mean, np.ones(1))
+        sd = np.sqrt(sum(np.square(rows).sum(axis=0) for _, rows in centred) / plain.n_rows)
+        largest = np.max([abs(rows).max(axis=0) for _, rows in centred], axis=0)
+        return cls(data, mean, np.where(sd > 1e-12 * np.maximum(largest, 1e-300), sd, np.inf))
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.data.shape[0])
+
+    def __iter__(self) -> Iterator[tuple[slice, Floats]]:
+        step = max(1, _ROW_BYTES // (8 * prod(self.data.shape[1:])))
+        for start in range(0, self.n_rows, step):
+            where = slice(start, min(start + step, self.n_rows))
+            rows = np.asarray(self.data[where], dtype=float).reshape(where.stop - start, -1)
+            yield where, (rows - self.mean) / self.sd
 
 
 def _standard(columns: Floats) -> Floats:

@@ -12,20 +12,26 @@ All statistics here are sums over simulations of functions of pooled ranks, so t
 one look-up a simulation and score, and no more than a block of ranks is ever stored.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
 
 from .. import _arrays, _check, backends
+from .._stored import Rows, Window
 from .._types import Array, Floats, Ints
-from ..regions import Region
+from ..backends import _threads
+from ..engine import Results, joined
+from ..regions import Region, cut
 from ..simulations import Block, Simulations
 
 MOMENTS = ("bias", "width", "skewness", "tails")
 _BLOCK_BYTES = 32 * 2**20
+_DATA_PER_SUM = 8  # how many times larger than its sums a part of the draws is, at least
+_SUMS = ("slope", "pairs", "data", "data_width", "ties")
+_MOMENTS = "moments: "
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,9 @@ class Part:
 
     region: Region
     pooled: bool = False
+
+    def cut(self, where: slice) -> "Part":
+        return replace(self, region=cut(self.region, where))
 
 
 class Plants(Protocol):
@@ -74,6 +83,7 @@ class Sums:
         ties: In how many parameters a point equals another, `(rows,)`.
         chosen: The parameters of which pairs and products with the data are made.
         share_tied: The share of points, parameter by parameter, that equal another.
+        measured: What else was to be had of every simulation, by name.
     """
 
     n_sims: int
@@ -87,6 +97,7 @@ class Sums:
     ties: Floats
     chosen: Ints
     share_tied: float
+    measured: Results = field(default_factory=dict)
 
     def on_host(self) -> "Sums":
         """Return the same sums as NumPy arrays."""
@@ -125,6 +136,7 @@ def swap(
     most_chosen: int,
     rng: Generator,
     plants: "Plants | None" = None,
+    beside: Callable[[Simulations], Results] | None = None,
 ) -> Sums:
     """Go over the simulations once, and return every sum for every labelling.
 
@@ -136,36 +148,98 @@ def swap(
         most_chosen: Of how many parameters, at most, products are taken.
         rng: Where labellings come from.
         plants: Errors to plant, if any.
+        beside: Returns what else is to be had of some simulations, by name.
     """
-    hide, label, choose = rng.spawn(3)
-    chosen = np.sort(choose.permutation(sims.n_dims)[:most_chosen])
-    table, slope_of, features = (
-        _arrays.beside(numbers, sims.samples)
-        for numbers in (
-            components(sims.n_draws + 1),
-            _standard_columns(sims.centres()),
-            features,
-        )
-    )
+    label, choose = rng.spawn(2)
     n_rows, n_plays = n_swaps + 1, 0 if plants is None else plants.n_plays
-    n_more = 0 if plants is None else plants.n_plays + plants.n_extra
-    adder = _Adder.empty(n_rows, n_rows + n_more, len(chosen), slope_of, features)
-    for block in sims.blocks(hide, _BLOCK_BYTES):
-        swaps = label.integers(block.n_points, size=(n_swaps, len(block.truth)))
-        block, slots, played = _planted(block, plants, label)
+    slope_of = _standard_columns(sims.centres())
+    recipe = _Recipe(
+        components(sims.n_draws + 1),
+        np.sort(choose.permutation(sims.n_dims)[:most_chosen]),
+        n_rows,
+        int(label.integers(2**63)),
+        plants,
+        beside,
+    )
+    adder, measured = _Adder(), []
+    for found in sims.each(
+        "swaps",
+        recipe.sums,
+        n_bytes=_DATA_PER_SUM * recipe.n_bytes(sims.n_dims, features.shape[1]),
+        given=lambda where: {
+            "parts": {name: part.cut(where) for name, part in parts.items()},
+            "slope_of": Window(slope_of[where], where.start),
+            "features": Window(features[where], where.start),
+        },
+        final=True,
+    ):
+        measured.append({k: v for k, v in found.items() if k not in adder.names(found)})
+        adder.add(found)
+    sums = adder.finish(sims, n_rows, n_plays, recipe.chosen, recipe.table)
+    return replace(sums, measured=joined(measured))
+
+
+@dataclass(frozen=True, eq=False)
+class _Recipe:
+    """How the sums of some simulations are made, wherever that is done."""
+
+    table: Floats
+    chosen: Ints
+    n_rows: int
+    seed: int
+    plants: Plants | None
+    beside: Callable[[Simulations], Results] | None
+
+    @property
+    def n_all(self) -> int:
+        """The number of labellings, those with planted errors too."""
+        return self.n_rows + (self.plants.n_plays + self.plants.n_extra if self.plants else 0)
+
+    def n_bytes(self, n_dims: int, n_features: int) -> int:
+        """Return about how large the sums are."""
+        products = len(self.chosen) * (len(self.chosen) + n_features) + n_features
+        return 4 * (self.n_all * (4 * (2 * n_dims + 3) + n_dims + 1) + self.n_rows * products)
+
+    def sums(
+        self, sims: Simulations, *, parts: Mapping[str, Part], slope_of: Rows, features: Rows
+    ) -> Results:
+        """Return the sums of some simulations, and what else is to be had of each of them."""
+        adder, measured = _Adder(), []
+        with _threads.one_thread_each():
+            for piece in sims.pieces():
+                for block in piece.blocks(_BLOCK_BYTES):
+                    self._add(adder, block, parts, slope_of[block.where], features[block.where])
+                if self.beside is not None:
+                    measured.append(self.beside(piece))
+        return adder.sums | (joined(measured) if measured else {})
+
+    def _add(
+        self,
+        adder: "_Adder",
+        block: Block,
+        parts: Mapping[str, Part],
+        slope_of: Floats,
+        features: Floats,
+    ) -> None:
+        # Random numbers hang on the block, never on who computes it or when.
+        hide, label = np.random.default_rng([self.seed, block.where.start]).spawn(2)
+        block = block.hidden(hide)
+        swaps = label.integers(block.n_points, size=(self.n_rows - 1, len(block.truth)))
+        block, slots, played = _planted(block, self.plants, label)
         slots = np.concatenate([block.truth[None], swaps, slots])
-        slots = _arrays.beside(slots, block.points)
+        slots, table, slope_of, features = (
+            _arrays.beside(numbers, block.points)
+            for numbers in (slots, self.table, slope_of, features)
+        )
         for name, part in parts.items():
             ranks, tied = _ranks(part.region, block, played)
             adder.add_part(name, part.pooled, ranks, slots, table)
             if name == "marginals":
                 scores = table[:, 0][ranks]
-                adder.add_slope(scores * slope_of[block.where, None], tied, slots)
+                adder.add_slope(scores * slope_of[:, None], tied, slots)
                 width = table[:, 1][ranks].sum(axis=2)
-                adder.add_products(
-                    scores[..., chosen], width, slots[:n_rows], features[block.where]
-                )
-    return adder.finish(sims, n_rows, n_plays, chosen, table)
+                some = scores[..., self.chosen]
+                adder.add_products(some, width, slots[: self.n_rows], features)
 
 
 def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Block, Ints, Ints]:
@@ -183,7 +257,7 @@ def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Blo
 
 def _ranks(region: Region, block: Block, played: Ints) -> tuple[Array, Array]:
     """Return pooled ranks `(n_block, n_all, n_scores)` of a region, and how often points tie."""
-    scores = _arrays.beside(_check.where_it_is("scores", region.scores(block)), block.points)
+    scores = _arrays.beside(_check.where_it_is("scores", region.scores(block), 1), block.points)
     n_all = len(block.points)
     if scores.shape[:1] == (block.n_points,) and block.n_points < n_all:
         # Numbers that came with the draws are not known of planted points: nothing is planted.
@@ -191,7 +265,7 @@ def _ranks(region: Region, block: Block, played: Ints) -> tuple[Array, Array]:
         scores = _arrays.namespace(scores).concatenate([scores, extra])
     scores = _arrays.beside(_check.scores(scores, (n_all, len(block.truth))), block.points)
     scores = scores[..., None] if scores.ndim == 2 else scores
-    rank = backends.engine(scores).pooled_ranks
+    rank = backends.swaps(scores).pooled_ranks
     return rank(scores.swapaxes(0, 1), block.n_points, _arrays.beside(played.T, scores))
 
 
@@ -200,67 +274,74 @@ def _standard_columns(numbers: Floats) -> Floats:
     return ((numbers - numbers.mean(axis=0)) / np.where(sd > 0, sd, 1.0)).astype(np.float32)
 
 
-@dataclass(eq=False)
 class _Adder:
-    """The sums while they grow, a block of simulations at a time."""
+    """The sums while they grow, by name: a block of simulations, or a part of them, at a time."""
 
-    moments: dict[str, Array]
-    slope: Array
-    pairs: Array
-    data: Array
-    data_width: Array
-    ties: Array
+    def __init__(self) -> None:
+        self.sums: Results = {}
 
-    @classmethod
-    def empty(
-        cls, n_rows: int, n_all: int, n_chosen: int, slope_of: Floats, features: Floats
-    ) -> "_Adder":
-        n_dims, n_features = slope_of.shape[1], features.shape[1]
+    @staticmethod
+    def names(found: Results) -> set[str]:
+        """Return the names of what is a sum."""
+        return {name for name in found if name in _SUMS or name.startswith(_MOMENTS)}
 
-        def zeros(*shape: int) -> Array:
-            return _arrays.zeros(shape, features)
+    def add(self, found: Results) -> None:
+        """Add the sums of other simulations."""
+        for name in self.names(found):
+            if name in self.sums:
+                # What comes from a folder is on the host, wherever the samples are.
+                self.sums[name] += _arrays.beside(found[name], self.sums[name])
+            else:
+                self.sums[name] = found[name]
 
-        return cls(
-            {},
-            slope=zeros(n_all, n_dims),
-            pairs=zeros(n_rows, n_chosen, n_chosen),
-            data=zeros(n_rows, n_chosen, n_features),
-            data_width=zeros(n_rows, n_features),
-            ties=zeros(n_all, 1),
-        )
+    def of(self, name: str, near: Array, *shape: int) -> Array:
+        """Return the sums of a name, where there are none yet zeros beside an array."""
+        if name not in self.sums:
+            self.sums[name] = _arrays.zeros(shape, near)
+        return self.sums[name]
 
     def add_part(self, name: str, pooled: bool, ranks: Array, slots: Array, table: Floats) -> None:
         n_scores = 1 if pooled else ranks.shape[2]
-        if name not in self.moments:
-            self.moments[name] = _arrays.zeros((len(slots), len(MOMENTS), n_scores), table)
-        engine, sums = backends.engine(ranks), self.moments[name]
+        sums = self.of(_MOMENTS + name, table, len(slots), len(MOMENTS), n_scores)
+        heavy = backends.swaps(ranks)
         if pooled:
-            engine.add_values(table[ranks].mean(axis=2), slots, sums[..., 0])
+            heavy.add_values(table[ranks].mean(axis=2), slots, sums[..., 0])
         else:
-            engine.add_moments(ranks, slots, table, sums)
+            heavy.add_moments(ranks, slots, table, sums)
 
     def add_slope(self, values: Array, tied: Array, slots: Array) -> None:
-        engine = backends.engine(values)
-        engine.add_values(values, slots, self.slope)
-        engine.add_values(_arrays.single(tied[..., None]), slots, self.ties)
+        heavy = backends.swaps(values)
+        heavy.add_values(values, slots, self.of("slope", values, len(slots), values.shape[2]))
+        ties = _arrays.single(tied[..., None])
+        heavy.add_values(ties, slots, self.of("ties", values, len(slots), 1))
 
     def add_products(self, scores: Array, width: Array, slots: Array, features: Floats) -> None:
-        backends.engine(scores).add_products(scores, slots, features, self.pairs, self.data)
+        n_rows, n_chosen, n_features = len(slots), scores.shape[2], features.shape[1]
+        pairs = self.of("pairs", scores, n_rows, n_chosen, n_chosen)
+        data = self.of("data", scores, n_rows, n_chosen, n_features)
+        backends.swaps(scores).add_products(scores, slots, features, pairs, data)
+        data_width = self.of("data_width", scores, n_rows, n_features)
         every = _arrays.beside(np.arange(len(width)), width)
-        self.data_width += width[every, slots] @ features
+        data_width += width[every, slots] @ features
 
     def finish(
         self, sims: Simulations, n_rows: int, n_plays: int, chosen: Ints, table: Floats
     ) -> Sums:
-        share_tied = float(self.ties[:n_rows].mean()) / (sims.n_sims * sims.n_dims)
+        sums = self.sums
+        share_tied = float(sums["ties"][:n_rows].mean()) / (sims.n_sims * sims.n_dims)
         root = float(np.sqrt(sims.n_sims))
         # The sum of a parameter's squared normal scores, over what it is expected to be. Its
         # bias and its products are measured in that, or a wrong width would pass for them.
         second = float((table[:, 0] ** 2 * table[:, 1]).mean())
-        energy = 1 + second * self.moments["marginals"][:, 1] / root**2
+        marginals = sums[_MOMENTS + "marginals"]
+        energy = 1 + second * marginals[:, 1] / root**2
         gauge = energy.clip(min=1e-3) ** -0.5
-        moments = {name: standardise(sums, n_rows) for name, sums in self.moments.items()}
-        moments["marginals"] = self.moments["marginals"] / root
+        moments = {
+            name.removeprefix(_MOMENTS): standardise(values, n_rows)
+            for name, values in sums.items()
+            if name.startswith(_MOMENTS)
+        }
+        moments["marginals"] = marginals / root
         moments["marginals"][:, 0] *= gauge
         some = gauge[:n_rows, chosen]
         return Sums(
@@ -268,11 +349,11 @@ class _Adder:
             n_rows,
             n_plays,
             moments,
-            slope=standardise(self.slope, n_rows),
-            pairs=standardise(self.pairs * some[:, :, None] * some[:, None], n_rows),
-            data=standardise(self.data * some[:, :, None], n_rows),
-            data_width=standardise(self.data_width, n_rows),
-            ties=standardise(self.ties, n_rows)[:, 0],
+            slope=standardise(sums["slope"], n_rows),
+            pairs=standardise(sums["pairs"] * some[:, :, None] * some[:, None], n_rows),
+            data=standardise(sums["data"] * some[:, :, None], n_rows),
+            data_width=standardise(sums["data_width"], n_rows),
+            ties=standardise(sums["ties"], n_rows)[:, 0],
             chosen=chosen,
             share_tied=share_tied,
         )

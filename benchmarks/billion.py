@@ -1,0 +1,138 @@
+"""How long a billion numbers take: 10⁴ simulations, 10³ draws each, 100 parameters.
+
+    python benchmarks/billion.py --write        # writes docs/billion.md
+
+Measures, on this machine and on a part of such a study in a Zarr store, how long a part takes and
+how long what is done once takes, and says what follows for the whole on one node and on ten. What
+is said about a GPU comes from gpu.md, where that was measured.
+"""
+
+import argparse
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import zarr
+
+import tarpon
+from tarpon import Simulations
+from tarpon.adapters import files
+from tarpon.backends._threads import at_most, n_threads_for
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "billion.md"
+N_SIMS, N_DRAWS, N_DIMS = 10_000, 1000, 100
+SMALL, LARGE = 128, 384  # simulations from whose times the whole follows
+NODES = 10
+
+
+def store(path: Path, n_sims: int) -> Simulations:
+    rng = np.random.default_rng(0)
+    group = zarr.create_group(path / f"{n_sims}.zarr")
+    group.create_array("theta", data=rng.standard_normal((n_sims, N_DIMS), dtype="f4"))
+    samples = rng.standard_normal((N_DRAWS, n_sims, N_DIMS), dtype="f4")
+    group.create_array("samples", data=samples, chunks=(N_DRAWS, 32, N_DIMS), compressors=None)
+    return files.load(path / f"{n_sims}.zarr")
+
+
+def seconds(function: Callable[[], object], repeats: int) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def line(test: Callable[[Simulations], object], sims: list[Simulations], repeats: int) -> float:
+    """Return the seconds a simulation, and keep what is done once out of it."""
+    small, large = (seconds(lambda s=some: test(s), repeats) for some in sims)
+    return max(large - small, 1e-9) / (LARGE - SMALL)
+
+
+def once(test: Callable[[Simulations], object], some: Simulations, each: float) -> float:
+    """Return the seconds of what is done once."""
+    return max(0.0, seconds(lambda: test(some), 1) - SMALL * each)
+
+
+def gpu() -> str:
+    """Return what gpu.md says about a billion numbers."""
+    page = HERE / "gpu.md"
+    found = page.exists() and re.search(
+        r"^\| 100 \| float32 \| draws first \| 1 \| ([\d.]+) \|", page.read_text(), re.MULTILINE
+    )
+    if not found:
+        return "There is no measurement on a GPU beside this page, so nothing is said about one."
+    device = re.search(r" on one ([^,]+),", page.read_text())
+    name = device.group(1) if device else "GPU"
+    return (
+        f"On one {name}, once the draws are in its memory, counting these very numbers for "
+        f"`tarp` takes {float(found.group(1)):.2f} ms ([gpu.md](../benchmarks/gpu.md))."
+    )
+
+
+def rows() -> Iterator[str]:
+    tests: dict[str, tuple[Callable[[Simulations], object], int]] = {
+        "`tarp`": (lambda sims: tarpon.tarp(sims, rng=0).ranks, 5),
+        "`check`": (lambda sims: tarpon.check(sims, rng=0), 1),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        sims = [store(Path(folder), n) for n in (SMALL, LARGE)]
+        for name, (test, repeats) in tests.items():
+            test(sims[0])  # compiles, and brings the files into the page cache
+            for n_threads in (1, n_threads_for(2**40, 2**40)):
+                with at_most(n_threads):
+                    each = line(test, sims, repeats)
+                    fixed = once(test, sims[0], each)
+                    whole, ten = (fixed + each * N_SIMS / nodes for nodes in (1, NODES))
+                yield (
+                    f"| {name} | {n_threads} | {1e3 * each:.2f} | {fixed:.1f} | {whole:.0f} | "
+                    f"{ten:.1f} |"
+                )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write docs/billion.md")
+    asked = parser.parse_args()
+    size = 4 * N_SIMS * N_DRAWS * N_DIMS / 1e9
+    lines = [
+        "# A billion numbers",
+        "",
+        f"{N_SIMS:,} simulations × {N_DRAWS:,} draws × {N_DIMS} parameters are {size:.0f} GB in "
+        "single precision. Written by `python benchmarks/billion.py --write`, which measures "
+        f"studies of {SMALL} and {LARGE} such simulations in a Zarr store, in the page cache, on "
+        "a shared server: their difference is the time that a simulation takes, the rest is what "
+        "is done once. Everything else on this page is computed from these two.",
+        "",
+        "| test | cores of a node | measured: ms a simulation | measured: s once | computed: s on "
+        f"one node | computed: s on {NODES} nodes |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    print("\n".join(lines))
+    for row in rows():
+        print(row, flush=True)
+        lines.append(row)
+    lines += [
+        "",
+        f"{NODES} nodes are computed as {NODES} times as fast in all that is done for each block, "
+        "reading too, since blocks do not know of each other, and no faster in what is done once. "
+        "Nodes that read from one disk share its speed. Of `check` each block of simulations "
+        "sends its sums back, at most an eighth of the draws it has read; of `tarp` two integers "
+        "a simulation.",
+        "",
+        gpu(),
+        "",
+        "The commands are those of [large studies](large.md): on one node `tarpon check "
+        "draws.zarr --resume blocks`, on ten the same with `--scheduler ADDRESS`, or a job array "
+        "with `--shard i/10` and then `tarpon merge blocks`.",
+    ]
+    if asked.write:
+        PAGE.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Tests on a Zarr store larger than memory, against the speed at which its files can be read.
+
+    python benchmarks/out_of_core.py                    # 2 GB, printed
+    python benchmarks/out_of_core.py --gb 20 --write    # writes out_of_core.md beside this file
+
+The store is written once, float32 in chunks of 32 simulations with 1000 draws of 100 parameters,
+and removed in the end. Then, several times over, one program reads all its files into one buffer
+of 16 MB and does nothing else, and each test runs in a process of its own, which also tells the
+most memory that it ever had, the interpreter's and mapped files included. "Cold" means that the
+system was told to forget the files first.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import zarr
+
+from tarpon.backends._threads import n_threads_for
+
+N_DRAWS, CHUNK, N_DIMS = 1000, 32, 100
+TESTS = {
+    "`tarp`, box found first": ("tarpon.tarp(sims, rng=0)", 2),
+    "`tarp`, box given": (
+        "tarpon.tarp(sims, rng=0, reference=tarpon.references.Uniform(-5, 5), "
+        "metric=tarpon.metrics.L2(1.0))",
+        1,
+    ),
+    "`sbc`": ("tarpon.sbc(sims, rng=0)", 1),
+}
+CODE = """
+import json, resource, sys, time
+import numpy as np, tarpon, zarr
+few = tarpon.Simulations(np.random.default_rng(0).normal(size=(1000, 32, 100)).astype("f4"),
+                         np.zeros((32, 100), "f4"))
+sims = few
+{call}  # compiles
+start = time.perf_counter()
+sims = tarpon.adapters.files.load(sys.argv[1])
+{call}
+took = time.perf_counter() - start
+print(json.dumps([took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+"""
+
+
+def write_store(path: Path, gb: float) -> None:
+    n_sims = CHUNK * max(1, round(gb * 1e9 / (4 * N_DRAWS * N_DIMS * CHUNK)))
+    rng = np.random.default_rng(0)
+    group = zarr.create_group(path)
+    group.create_array("theta", data=rng.standard_normal((n_sims, N_DIMS), dtype="f4"))
+    samples = group.create_array(
+        "samples", shape=(N_DRAWS, n_sims, N_DIMS), chunks=(N_DRAWS, CHUNK, N_DIMS), dtype="f4",
+        compressors=None,
+    )  # fmt: skip
+    for start in range(0, n_sims, CHUNK):
+        block = rng.standard_normal((N_DRAWS, CHUNK, N_DIMS), dtype="f4")
+        samples[:, start : start + CHUNK] = block
+
+
+def files(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def forget(path: Path) -> None:
+    """Tell the system to drop what it keeps of the files in memory."""
+    for file in files(path):
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_seconds(path: Path) -> float:
+    buffer = bytearray(16 * 2**20)
+    start = time.perf_counter()
+    for file in files(path):
+        with file.open("rb", buffering=0) as opened:
+            while opened.readinto(buffer):
+                pass
+    return time.perf_counter() - start
+
+
+def run(path: Path, call: str) -> tuple[float, float]:
+    """Return the seconds that a test takes, and the megabytes that its process peaks at."""
+    code = CODE.replace("{call}", call)
+    said = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
+    )
+    took, peak = json.loads(said.stdout)
+    return took, peak
+
+
+def table(path: Path, repeats: int, cold: bool) -> Iterator[str]:
+    size = sum(file.stat().st_size for file in files(path)) / 1e9
+    times: dict[str, list[float]] = {name: [] for name in ("files alone", *TESTS)}
+    peaks: dict[str, float] = {}
+    for _ in range(repeats):
+        for name in times:
+            if cold:
+                forget(path)
+            if name == "files alone":
+                times[name].append(read_seconds(path))
+            else:
+                took, peaks[name] = run(path, TESTS[name][0])
+                times[name].append(took)
+    limit = size / min(times["files alone"])
+    kind = "cold" if cold else "warm"
+    yield f"| {size:.1f} | {kind} | files alone | {size / limit:.2f} | {limit:.2f} | | |"
+    for name, (_, n_passes) in TESTS.items():
+        took = min(times[name])
+        rate = n_passes * size / took
+        yield (
+            f"| {size:.1f} | {kind} | {name} | {took:.2f} | {rate:.2f} | {rate / limit:.0%} | "
+            f"{peaks[name]:.0f} |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gb", type=float, default=2.0, help="the size of the store")
+    parser.add_argument("--repeats", type=int, default=3, help="of which the best is taken")
+    parser.add_argument("--write", action="store_true", help="write out_of_core.md")
+    asked = parser.parse_args()
+    folder = Path(tempfile.mkdtemp())
+    lines = [
+        "# Draws on disk",
+        "",
+        f"Written by `python benchmarks/out_of_core.py --gb {asked.gb:g} --write` on "
+        f"{n_threads_for(2**40, 2**40)} cores of a shared server. A Zarr store of float32, "
+        f"uncompressed, {N_DRAWS} draws of {N_DIMS} parameters, {CHUNK} simulations a chunk. "
+        "Warm: in the page cache, as far as it holds it; cold: dropped from it before every run. "
+        "Each test has a process of its own, and its memory is all that this process ever had, "
+        f"mapped files included. Best of {asked.repeats}. A test whose box is found first reads "
+        "the store twice, and its rate counts both.",
+        "",
+        "| GB | cache | what | s | GB/s | of files alone | peak MB |",
+        "|--:|---|---|--:|--:|--:|--:|",
+    ]
+    print("\n".join(lines))
+    try:
+        write_store(folder / "store.zarr", asked.gb)
+        for cold in (False, True):
+            for line in table(folder / "store.zarr", asked.repeats, cold):
+                print(line, flush=True)
+                lines.append(line)
+    finally:
+        shutil.rmtree(folder)
+    if asked.write:
+        Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

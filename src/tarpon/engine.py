@@ -1,0 +1,321 @@
+"""Engines: where the blocks of a test are computed, and where their results are kept.
+
+A test is a function of a block of simulations, called on every block, and what follows from the
+results in the order of the blocks. Blocks depend on the sizes of the data alone, and random
+numbers on the block, so that an engine changes when and where things are computed, and nothing
+else.
+"""
+
+import json
+import os
+import re
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from . import _arrays, _check
+from ._types import RNG, Array
+from ._version import __version__
+
+__all__ = ["Engine", "Unfinished"]
+
+Results: TypeAlias = dict[str, Array]
+Task: TypeAlias = Callable[[int], Any]
+
+_ABOUT = "about.json"
+_FORMAT = 1
+
+
+class Unfinished(Exception):
+    """A shard has done its part; the answer needs those of the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Engine:
+    """Where blocks are computed, and where their results are kept.
+
+    Arguments:
+        executor: A `concurrent.futures.Executor` or a `dask.distributed.Client`; without one,
+            blocks are computed one after the other, each on all processors.
+        resume: A folder for the results of blocks. A test that was killed and is called again
+            with the same folder computes only what is missing.
+        shard: `(i, n)` computes the `i`-th of `n` parts of the blocks, counted from 0, and raises
+            `Unfinished`; needs `resume`.
+        on_missing: `"raise"` takes all blocks from `resume`, which may then be several folders,
+            and computes none.
+        progress: Called with what is being done, how many blocks are, and how many there are.
+        note: What else to write down in the folder.
+
+    Example:
+        >>> sims = tarpon.problems.gaussian("correct", n_sims=50, rng=0)
+        >>> engine = tarpon.Engine(resume="blocks")
+        >>> first = tarpon.tarp(sims, rng=0, engine=engine)
+        >>> tarpon.tarp(sims, engine=engine).seed  # all is known already, the seed too
+        0
+    """
+
+    executor: Any = None
+    resume: str | Path | Sequence[str | Path] | None = None
+    shard: tuple[int, int] | None = None
+    on_missing: str = "compute"
+    progress: Callable[[str, int, int], None] | None = None
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.on_missing not in ("compute", "raise"):
+            raise ValueError(
+                f"`on_missing` must be 'compute' or 'raise', but got {self.on_missing!r}."
+            )
+        if self.resume is None and (self.shard or self.on_missing == "raise"):
+            raise ValueError("shards, and results to be merged, need a folder: pass `resume=`.")
+        if self.shard and not 0 <= self.shard[0] < self.shard[1]:
+            raise ValueError(
+                f"`shard` must be (i, n) with i from 0 to n - 1, but got {self.shard}."
+            )
+
+    def start(self, identity: Callable[[], Mapping[str, Any]], rng: RNG) -> "Run":
+        """Begin a test: open the folder, if any, and settle the seed.
+
+        Arguments:
+            identity: Returns what the results depend on, beside the seed.
+            rng: The seed or generator; with none, that of the folder.
+        """
+        if self.resume is None:
+            return Run(self, _check.seed(rng))
+        given = [self.resume] if isinstance(self.resume, str | Path) else self.resume
+        folders = tuple(Path(folder) for folder in given)
+        about = _plain({"format": _FORMAT, "tarpon": __version__, **identity()})
+        seeds = {_settled(f, about, rng, self.note, self.on_missing == "raise") for f in folders}
+        if len(seeds) > 1:
+            raise ValueError(f"the folders have different seeds, {sorted(seeds)}.")
+        return Run(self, seeds.pop(), folders)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """An engine at work on one test."""
+
+    engine: Engine = Engine()
+    seed: int = 0
+    folders: tuple[Path, ...] = ()
+
+    @property
+    def plain(self) -> bool:
+        """Whether blocks are neither kept nor computed elsewhere."""
+        return self.engine.executor is None and not self.folders and not self.engine.progress
+
+    def each(
+        self,
+        name: str,
+        function: Callable[[Any], Results],
+        task: Task,
+        n_blocks: int,
+        *,
+        final: bool = False,
+    ) -> Iterator[Results]:
+        """Yield `function(task(k))` for every block `k`, in their order.
+
+        Arguments:
+            name: What is computed; results are kept under it.
+            function: Takes a task and returns arrays by name.
+            task: Returns all that is needed to compute a block.
+            n_blocks: The number of blocks.
+            final: Whether shards may stop here, each with its own blocks.
+        """
+        if self.engine.on_missing == "raise":
+            self._refuse_missing(name, n_blocks)
+        if self.engine.shard is not None:
+            i, n = self.engine.shard
+            own = range(n_blocks * i // n, n_blocks * (i + 1) // n)
+            others = (k for k in range(n_blocks) if k not in own)
+            # Of what all shards need, each begins with its own and then takes what is left.
+            order = own if final else [*own, *others]
+            for _ in self._computed(name, function, task, order):
+                pass
+            if final:
+                raise Unfinished(
+                    f"shard {i}/{n} is done, {len(own)} of {n_blocks} blocks are in "
+                    f"{str(self.folders[0])!r}. When all are, `tarpon merge` gives the answer."
+                )
+        yield from self._computed(name, function, task, range(n_blocks))
+
+    def _computed(
+        self, name: str, function: Callable[[Any], Results], task: Task, order: Sequence[int]
+    ) -> Iterator[Results]:
+        """Yield the results of some blocks in the order given, as many at a time as there are
+        workers.
+        """
+        pool = _Pool.of(self.engine.executor)
+        running: dict[Future[Results], int] = {}
+        ready: dict[int, Results] = {}
+        waiting = iter(order)
+        n_done = 0
+        try:
+            for k in order:
+                while k not in ready:
+                    while len(running) + len(ready) < pool.n_at_once:
+                        j = next(waiting, None)
+                        if j is None:
+                            break
+                        known = self._known(name, j)
+                        if known is None:
+                            running[pool.submit(function, task(j))] = j
+                        else:
+                            ready[j], n_done = known, n_done + 1
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        j = running.pop(future)
+                        ready[j], n_done = future.result(), n_done + 1
+                        self._keep(name, j, ready[j])
+                    self._tell(name, n_done, len(order))
+                yield ready.pop(k)
+        finally:
+            for future in running:
+                future.cancel()
+
+    def _known(self, name: str, k: int) -> Results | None:
+        found = (_read(folder / _file(name, k)) for folder in self.folders)
+        return next((results for results in found if results is not None), None)
+
+    def _keep(self, name: str, k: int, results: Results) -> None:
+        if self.folders:
+            with _replacing(self.folders[0] / _file(name, k)) as file:
+                on_host = {name: _arrays.host(values) for name, values in results.items()}
+                np.savez(file, **on_host)
+
+    def _tell(self, name: str, n_done: int, n_blocks: int) -> None:
+        if self.engine.progress:
+            self.engine.progress(name, n_done, n_blocks)
+
+    def _refuse_missing(self, name: str, n_blocks: int) -> None:
+        missing = [
+            k
+            for k in range(n_blocks)
+            if not any((folder / _file(name, k)).exists() for folder in self.folders)
+        ]
+        if missing:
+            raise ValueError(
+                f"{len(missing)} of {n_blocks} blocks of {name!r} are missing, the first is "
+                f"{missing[0]}. Wait for the other shards, or run those that failed again."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """Computes here, or on an executor, one block a worker at a time."""
+
+    executor: Executor | None
+    n_at_once: int
+
+    @classmethod
+    def of(cls, executor: Any) -> "_Pool":
+        if executor is None:
+            return cls(None, 1)
+        if hasattr(executor, "get_executor"):  # a Dask client
+            n_workers = sum(executor.ncores().values())
+            return cls(executor.get_executor(pure=False), 2 * max(n_workers, 1))
+        n_workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+        return cls(executor, 2 * n_workers)
+
+    def submit(self, function: Callable[[Any], Results], task: Any) -> "Future[Results]":
+        if self.executor is not None:
+            with warnings.catch_warnings():
+                # Blocks of an array that only this program can read are large, and known to be.
+                warnings.filterwarnings("ignore", message="Sending large graph")
+                return self.executor.submit(_on_one_thread, function, task)
+        here: Future[Results] = Future()
+        here.set_result(function(task))
+        return here
+
+
+def _on_one_thread(function: Callable[[Any], Results], task: Any) -> Results:
+    """Compute a block on one processor, since the other ones have blocks of their own."""
+    from .backends import _threads
+
+    with _threads.at_most(1):
+        return function(task)
+
+
+def _settled(
+    folder: Path, about: dict[str, Any], rng: RNG, note: Mapping[str, Any], must_exist: bool
+) -> int:
+    """Return the seed of a folder, which is a new one or one of the same test on the same data."""
+    path = folder / _ABOUT
+    if not path.exists():
+        if must_exist:
+            raise FileNotFoundError(f"{str(folder)!r} holds no results of blocks.")
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_once(path, {**about, "seed": _check.seed(rng), "note": note})
+    kept = about_folder(folder)
+    differ = [name for name, value in about.items() if kept.get(name) != value]
+    if rng is not None and not isinstance(rng, np.random.Generator) and rng != kept["seed"]:
+        differ.append("seed")
+    if differ:
+        raise ValueError(
+            f"{str(folder)!r} holds results of another run: it differs in {', '.join(differ)}. "
+            f"Give this run a folder of its own, or delete that one."
+        )
+    return int(kept["seed"])
+
+
+def about_folder(folder: Path) -> dict[str, Any]:
+    """Return what a folder of results says about itself."""
+    try:
+        return dict(json.loads((folder / _ABOUT).read_text()))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{str(folder)!r} is no folder of results: {error}.") from error
+
+
+def _write_once(path: Path, about: Mapping[str, Any]) -> None:
+    """Write a file unless another process has, which may be doing so right now."""
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part") as file:
+        json.dump(about, file, indent=2)
+        file.flush()
+        try:
+            os.link(file.name, path)
+        except FileExistsError:
+            return
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Any]:
+    """Open a file that takes its name only when it is whole."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+        yield file
+    Path(file.name).replace(path)
+
+
+def _read(path: Path) -> Results | None:
+    """Return the results of a block, or None where there are none that can be read."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        return None
+
+
+def _file(name: str, k: int) -> str:
+    return f"{name}-{k:06d}.npz"
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON has them, and objects as they print, wherever they are in memory."""
+
+    def words(value: object) -> str:
+        return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+    return dict(json.loads(json.dumps(values, default=words)))
+
+
+def joined(results: Iterable[Results]) -> Results:
+    """Return arrays by name, those of all blocks one after the other."""
+    every = list(results)
+    return {name: np.concatenate([found[name] for found in every]) for name in every[0]}

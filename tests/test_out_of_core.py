@@ -1,0 +1,679 @@
+"""Draws that are not in memory: every format gives the answer of the same numbers in memory."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+import xarray
+import zarr
+
+import tarpon
+from tarpon import Engine, Simulations, metrics, references
+from tarpon._stored import PlainZarr, Stored, Window, is_stored
+from tarpon.adapters import files
+from tarpon.engine import Unfinished
+
+N_SIMS, N_DRAWS, N_DIMS = 90, 250, 3
+PART_BYTES = 2**17  # so that little data have many parts
+
+
+def arrays(dtype="f8"):
+    """Draws that are a little too narrow, so that there is something to be found."""
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(N_SIMS, N_DIMS))
+    x = theta + rng.normal(size=theta.shape)
+    samples = x / 2 + 0.6 * rng.normal(size=(N_DRAWS, *theta.shape))
+    found = {
+        "samples": samples,
+        "theta": theta,
+        "x": x,
+        "log_prob_samples": -np.square(samples - x / 2).sum(axis=-1),
+        "log_prob_theta": -np.square(theta - x / 2).sum(axis=-1),
+    }
+    return {name: numbers.astype(dtype) for name, numbers in found.items()}
+
+
+def simulations(on_invalid="raise", part_bytes=PART_BYTES, **given):
+    sims = Simulations(**given, on_invalid=on_invalid)
+    sims._set(part_bytes=part_bytes)
+    return sims
+
+
+def as_memmap(path, given):
+    for name, numbers in given.items():
+        np.save(path / f"{name}.npy", numbers)
+    return {name: np.load(path / f"{name}.npy", mmap_mode="r") for name in given}
+
+
+def as_view_of_memmap(path, given):
+    """As a sampler writes them that goes over simulations first, and only every other draw."""
+    padded = np.repeat(given["samples"].swapaxes(0, 1), 2, axis=1)
+    np.save(path / "all.npy", padded)
+    view = np.load(path / "all.npy", mmap_mode="r")[:, ::2].swapaxes(0, 1)
+    return given | {"samples": view}
+
+
+def as_hdf5(path, given):
+    with h5py.File(path / "a.h5", "w") as file:
+        for name, numbers in given.items():
+            file.create_dataset(name, data=numbers, chunks=True)
+    file = h5py.File(path / "a.h5", "r")
+    return {name: file[name] for name in given}
+
+
+def as_open_hdf5(path, given):
+    file = h5py.File(path / "a.h5", "w")
+    return {name: file.create_dataset(name, data=numbers) for name, numbers in given.items()}
+
+
+def as_zarr(path, given):
+    group = zarr.create_group(path / "a.zarr")
+    for name, numbers in given.items():
+        chunks = (N_DRAWS, 8, N_DIMS) if name == "samples" else numbers.shape
+        group.create_array(name, data=numbers, chunks=chunks)
+    return {name: zarr.open_group(path / "a.zarr", mode="r")[name] for name in given}
+
+
+def as_plain_zarr(path, given):
+    """Chunks that are numbers and nothing else."""
+    group = zarr.create_group(path / "a.zarr")
+    for name, numbers in given.items():
+        chunks = tuple(max(1, n // 3) for n in numbers.shape)
+        array = group.create_array(
+            name, shape=numbers.shape, chunks=chunks, dtype=numbers.dtype, compressors=None
+        )
+        array[...] = numbers
+    return {name: group[name] for name in given}
+
+
+def as_oddly_chunked_zarr(path, given):
+    """Chunks that fit no block: some span several, some are cut by one."""
+    array = zarr.create_array(path / "a", data=given["samples"], chunks=(7, 50, 2))
+    return given | {"samples": array}
+
+
+def as_sharded_zarr(path, given):
+    samples = given["samples"]
+    array = zarr.create_array(path / "a", data=samples, chunks=(30, 4, 3), shards=(60, 8, 3))
+    return given | {"samples": array}
+
+
+def as_netcdf4(path, given):
+    file = netCDF4.Dataset(path / "a.nc", "w")
+    for name, numbers in given.items():
+        dims = [file.createDimension(f"{name}_{k}", n).name for k, n in enumerate(numbers.shape)]
+        file.createVariable(name, numbers.dtype, dims)[...] = numbers
+    return {name: file[name] for name in given}
+
+
+def as_xarray(path, given):
+    data = {k: (tuple(f"{k}_{i}" for i in range(v.ndim)), v) for k, v in given.items()}
+    xarray.Dataset(data).to_netcdf(path / "a.nc", engine="h5netcdf")
+    opened = xarray.open_dataset(path / "a.nc", engine="h5netcdf")
+    return {name: opened[name] for name in given}
+
+
+def as_dask(path, given):
+    import dask.array
+
+    return {name: dask.array.from_array(numbers, chunks="auto") for name, numbers in given.items()}
+
+
+class Foreign:
+    """The least that an array must have."""
+
+    def __init__(self, numbers):
+        self._numbers, self.shape, self.dtype = numbers, numbers.shape, numbers.dtype
+
+    def __getitem__(self, key):
+        return self._numbers[key]
+
+
+def as_foreign(path, given):
+    return {name: Foreign(numbers) for name, numbers in given.items()}
+
+
+FORMATS = [
+    *(as_memmap, as_view_of_memmap, as_hdf5, as_open_hdf5, as_zarr, as_oddly_chunked_zarr),
+    *(as_plain_zarr, as_sharded_zarr, as_netcdf4, as_xarray, as_dask, as_foreign),
+]
+
+
+def answers(sims, engine=None):
+    """Return everything that the four tests say."""
+    engine = engine or (lambda name: Engine())
+    tests = {"tarp": tarpon.tarp, "sbc": tarpon.sbc, "hpd": tarpon.hpd}
+    said = {}
+    for name, test in tests.items():
+        result = test(sims, rng=1, engine=engine(name))
+        said[name] = (result.ranks.values.tolist(), result.to_dict())
+    said["check"] = tarpon.check(sims, n_swaps=49, rng=1, engine=engine("check")).to_dict()
+    return said
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    return {dtype: answers(simulations(**arrays(dtype))) for dtype in ("f4", "f8")}
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__[3:])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_every_format_gives_the_answer_of_memory(form, dtype, tmp_path, in_memory):
+    sims = simulations(**form(tmp_path, arrays(dtype)))
+    assert isinstance(sims.samples, Stored)
+    assert answers(sims) == in_memory[dtype]
+
+
+def test_there_is_something_to_compare(in_memory):
+    assert in_memory["f8"]["check"]["outcome"] == "inaccurate"
+    assert simulations(**arrays()).step() < N_SIMS // 4
+
+
+REFERENCES = [
+    references.Uniform(-3.0, 3.0),
+    references.Centre(),
+    references.Posterior(),
+    references.Around(lambda x: x / 2, spread=0.1),
+    references.Fixed(np.random.default_rng(0).normal(size=(N_SIMS, N_DIMS))),
+]
+
+
+@pytest.mark.parametrize("reference", REFERENCES, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize(
+    "metric",
+    [metrics.L1(1.0), metrics.Mahalanobis(), lambda a, b: abs(a - b).max(-1)],
+    ids=["L1", "Mahalanobis", "callable"],
+)
+def test_every_reference_and_metric(reference, metric, tmp_path):
+    given = arrays()
+    expected, stored = (
+        tarpon.tarp(simulations(**given), reference=reference, metric=metric, rng=0)
+        for given in (given, as_zarr(tmp_path, given))
+    )
+    np.testing.assert_array_equal(stored.ranks.values, expected.ranks.values)
+    assert stored.verdict == expected.verdict
+
+
+def test_scores_and_summaries(tmp_path):
+    given = arrays()
+    said = []
+    for kept in (given, as_hdf5(tmp_path, given)):
+        values = (Foreign(given["log_prob_samples"]), given["log_prob_theta"])
+        check = tarpon.check(
+            simulations(**kept),
+            scores={"sum": lambda theta, x: theta.sum(-1) - x.sum(-1), "own": values},
+            summary=lambda x: x[:, :2],
+            n_swaps=49,
+            rng=0,
+        )
+        said.append(check.to_json())
+    assert said[0] == said[1]
+
+
+def test_wide_observations_are_read_a_few_rows_at_a_time(tmp_path):
+    given = arrays()
+    given["x"] = np.repeat(given["x"], 50, axis=1) + np.random.default_rng(0).normal(size=150)
+    said = [
+        tarpon.check(simulations(**kept), n_swaps=49, rng=0).to_json()
+        for kept in (given, as_hdf5(tmp_path, given))
+    ]
+    assert said[0] == said[1]
+
+
+def test_one_parameter_may_come_without_its_axis(tmp_path):
+    given = arrays()
+    draws, truths = given["samples"][..., 0], given["theta"][:, 0]
+    expected = tarpon.sbc(draws, truths, rng=0).ranks.values
+    stored = Simulations(Foreign(draws), truths)
+    assert stored.samples.shape == (N_DRAWS, N_SIMS, 1)
+    np.testing.assert_array_equal(tarpon.sbc(stored, rng=0).ranks.values, expected)
+
+
+class TestInvalid:
+    def given(self):
+        given = arrays()
+        given["samples"][3, 17, 1] = np.nan
+        given["samples"][0, 80, 0] = np.inf
+        return given
+
+    @pytest.mark.parametrize("test", [tarpon.tarp, tarpon.sbc, tarpon.check])
+    def test_is_refused_as_in_memory(self, test, tmp_path):
+        given = self.given()
+        with pytest.raises(ValueError, match=r"2 of 90 .* index 17") as in_memory:
+            test(given["samples"], given["theta"])
+        with pytest.raises(ValueError, match=r"2 of 90 .* index 17") as stored:
+            test(simulations(**as_zarr(tmp_path, given)))
+        assert str(stored.value) == str(in_memory.value)
+
+    def test_densities_too(self, tmp_path):
+        given = arrays()
+        given["log_prob_samples"][5, 40] = np.nan
+        with pytest.raises(ValueError, match=r"1 of 90 .* index 40"):
+            tarpon.hpd(simulations(**as_zarr(tmp_path, given)))
+
+    def test_is_dropped_as_in_memory(self, tmp_path):
+        given = self.given()
+        kept = as_zarr(tmp_path, given)
+        expected = answers(simulations("drop", **given))
+        assert expected["tarp"][1]["n_dropped"] == 2
+        assert answers(simulations("drop", **kept)) == expected
+
+    def test_missing_values_of_netcdf_are_nan(self, tmp_path):
+        given = as_netcdf4(tmp_path, arrays())
+        given["samples"][3, 17, 1] = np.ma.masked
+        with pytest.raises(ValueError, match=r"1 of 90 .* index 17"):
+            tarpon.sbc(simulations(**given))
+
+
+class TestReading:
+    def test_whole_chunks_are_read_once(self):
+        reads = []
+
+        class Chunked(Foreign):
+            chunks = (N_DRAWS, 40, N_DIMS)
+
+            def __getitem__(self, key):
+                reads.append((key[1].start, key[1].stop))
+                return super().__getitem__(key)
+
+        given = arrays()
+        sims = simulations(**given | {"samples": Chunked(given["samples"])})
+        assert sims.step() == 16
+        tarpon.sbc(sims, rng=0)
+        # Blocks of 16 simulations, chunks of 40: the third block lies in two of them.
+        assert reads == [(0, 40), (0, 80), (80, 90)]
+
+    def test_chunks_that_span_everything_are_warned_of(self, monkeypatch):
+        monkeypatch.setattr("tarpon._stored._MOST_AT_ONCE", 1000)
+
+        class Chunked(Foreign):
+            chunks = (1, N_SIMS, N_DIMS)
+
+        given = arrays()
+        with pytest.warns(UserWarning, match="chunks that span 90 simulations each"):
+            tarpon.sbc(simulations(**given | {"samples": Chunked(given["samples"])}), rng=0)
+
+    def test_chunks_of_plain_numbers_are_mapped(self, tmp_path):
+        numbers = np.random.default_rng(0).normal(size=(20, 30, 3))
+        array = zarr.create_array(tmp_path / "a", shape=(20, 30, 3), chunks=(20, 8, 2), dtype="f8",
+                                  compressors=None, fill_value=7.0)  # fmt: skip
+        array[:, 8:] = numbers[:, 8:]
+        numbers[:, :8] = 7.0  # never written: what the store says is there
+        stored = Stored.of(array, 1)
+        assert isinstance(stored.source, PlainZarr)
+        for where in (slice(0, 30), slice(8, 16), slice(5, 9), slice(29, 30), slice(4, 4)):
+            np.testing.assert_array_equal(stored[:, where], numbers[:, where])
+        one_chunk = Stored.of(zarr.create_array(tmp_path / "b", data=numbers, chunks=(20, 8, 3),
+                                                compressors=None), 1)  # fmt: skip
+        assert not one_chunk[:, 8:16].flags.owndata  # not even copied
+        np.testing.assert_array_equal(one_chunk[:, 9:15], numbers[:, 9:15])
+
+    def test_windows(self):
+        numbers = np.arange(20.0).reshape(2, 10)
+        stored = Stored.of(Foreign(numbers), 1)
+        np.testing.assert_array_equal(stored[:, 3:6], numbers[:, 3:6])
+        np.testing.assert_array_equal(stored.window(slice(2, 8))[:, 1:3], numbers[:, 3:5])
+        odd = stored.keep(np.arange(10) % 2 == 1)
+        np.testing.assert_array_equal(odd.window(slice(1, 3)).read(), numbers[:, [3, 5]])
+        np.testing.assert_array_equal(Window(numbers[:, 4:], 4)[:, 5:7], numbers[:, 5:7])
+        np.testing.assert_array_equal(stored.first(1), numbers[:1])
+
+    def test_arrays_in_memory_are_not_stored(self):
+        mapped = np.zeros(3)
+        assert not any(is_stored(value) for value in (mapped, [1.0], 2.0, np.float64(3.0)))
+
+    def test_other_kinds_of_numbers_are_refused(self):
+        with pytest.raises(TypeError, match="`samples` must hold real numbers, but got complex"):
+            Simulations(Foreign(np.zeros((3, 2, 1), dtype=complex)), np.zeros((2, 1)))
+
+
+class TestFolder:
+    """Results of blocks that are kept: what a killed run is resumed from."""
+
+    def sims(self, **more):
+        return simulations(**arrays() | more)
+
+    def test_a_second_run_computes_nothing(self, tmp_path, in_memory):
+        def engine(name):
+            return Engine(resume=tmp_path / name)
+
+        first = answers(self.sims(), engine)
+        times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
+        assert len(times) >= 20
+        assert answers(self.sims(), engine) == first == in_memory["f8"]
+        assert times == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
+
+    def test_the_seed_is_that_of_the_folder(self, tmp_path):
+        engine = Engine(resume=tmp_path)
+        first = tarpon.tarp(self.sims(), engine=engine)
+        assert tarpon.tarp(self.sims(), engine=engine).seed == first.seed
+
+    def test_of_another_run_is_refused(self, tmp_path):
+        engine = Engine(resume=tmp_path)
+        tarpon.tarp(self.sims(), rng=0, engine=engine)
+        theta = arrays()["theta"] + 1
+        for differ, run in {
+            "seed": lambda: tarpon.tarp(self.sims(), rng=1, engine=engine),
+            "test": lambda: tarpon.sbc(self.sims(), rng=0, engine=engine),
+            "data": lambda: tarpon.tarp(self.sims(theta=theta), rng=0, engine=engine),
+            "settings": lambda: tarpon.tarp(
+                self.sims(), rng=0, metric=metrics.L1(), engine=engine
+            ),
+        }.items():
+            with pytest.raises(ValueError, match=f"results of another run.*{differ}"):
+                run()
+
+    @pytest.mark.parametrize("harm", ["cut", "flip", "empty", "pickle"])
+    def test_broken_files_are_computed_again(self, tmp_path, harm):
+        engine = Engine(resume=tmp_path)
+        expected = tarpon.tarp(self.sims(), rng=0, engine=engine)
+        path = sorted(tmp_path.glob("counts-*.npz"))[2]
+        whole = path.read_bytes()
+        if harm == "pickle":
+            np.savez(path, below=np.array([print]), equal=np.array([1]))
+        else:
+            middle = len(whole) // 2
+            flipped = whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :]
+            path.write_bytes({"cut": whole[:middle], "flip": flipped, "empty": b""}[harm])
+        again = tarpon.tarp(self.sims(), rng=0, engine=engine)
+        np.testing.assert_array_equal(again.ranks.values, expected.ranks.values)
+        assert path.stat().st_size == len(whole)
+
+    def test_shards_and_their_sum(self, tmp_path, in_memory):
+        for i in range(3):
+            with pytest.raises(Unfinished, match=f"shard {i}/3 is done"):
+                tarpon.check(
+                    self.sims(), n_swaps=49, rng=1, engine=Engine(resume=tmp_path, shard=(i, 3))
+                )
+        merged = Engine(resume=tmp_path, on_missing="raise")
+        check = tarpon.check(self.sims(), n_swaps=49, engine=merged)
+        assert check.to_dict() == in_memory["f8"]["check"]
+
+    def test_shards_in_folders_of_their_own(self, tmp_path, in_memory):
+        folders = [tmp_path / str(i) for i in range(2)]
+        for i, folder in enumerate(folders):
+            with pytest.raises(Unfinished):
+                tarpon.tarp(self.sims(), rng=1, engine=Engine(resume=folder, shard=(i, 2)))
+        result = tarpon.tarp(self.sims(), engine=Engine(resume=folders, on_missing="raise"))
+        assert result.ranks.values.tolist() == in_memory["f8"]["tarp"][0]
+
+    def test_missing_shards_are_missed(self, tmp_path):
+        with pytest.raises(Unfinished):
+            tarpon.sbc(self.sims(), rng=1, engine=Engine(resume=tmp_path, shard=(0, 2)))
+        with pytest.raises(ValueError, match="3 of 6 blocks of 'counts' are missing"):
+            tarpon.sbc(self.sims(), engine=Engine(resume=tmp_path, on_missing="raise"))
+        with pytest.raises(FileNotFoundError, match="holds no results"):
+            tarpon.sbc(self.sims(), engine=Engine(resume=tmp_path / "b", on_missing="raise"))
+
+    def test_progress_is_told(self):
+        told = []
+        engine = Engine(progress=lambda *words: told.append(words))
+        tarpon.sbc(self.sims(), rng=0, engine=engine)
+        assert told == [("counts", k, 6) for k in range(1, 7)]
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"shard": (0, 2)}, {"shard": (2, 2), "resume": "a"}, {"on_missing": "guess"}],
+    )
+    def test_misuse(self, wrong):
+        with pytest.raises(ValueError, match=r"must be|need a folder"):
+            Engine(**wrong)
+
+
+SLOWLY = """
+import sys, time
+from pathlib import Path
+from tarpon.adapters import files
+from tarpon.simulations import Simulations
+from tarpon.cli import main
+
+load, pieces = files.load, Simulations.pieces
+
+def slowly(*args, **more):
+    sims = load(*args, **more)
+    sims._set(part_bytes=part_bytes)
+    return sims
+
+def tired(self, **more):
+    for piece in pieces(self, **more):
+        time.sleep(pause)
+        yield piece
+
+pause, part_bytes = float(sys.argv.pop(1)), int(sys.argv.pop(1))
+files.load, Simulations.pieces = slowly, tired
+main()
+"""
+
+
+def command(*words, pause=0.0):
+    part = [sys.executable, "-c", SLOWLY, str(pause), str(PART_BYTES)]
+    return [*part, *map(str, words)]
+
+
+def run(*words):
+    return subprocess.run(command(*words), capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def store(tmp_path):
+    as_zarr(tmp_path, arrays())
+    return tmp_path / "a.zarr"
+
+
+def test_a_program_killed_in_the_middle_goes_on_where_it_was(store, tmp_path):
+    blocks = tmp_path / "blocks"
+    words = ("check", store, "--rng", 1, "--n-swaps", 49, "--json")
+    serial = json.loads(run(*words).stdout)
+    words = (*words, "--resume", blocks)
+    process = subprocess.Popen(command(*words, pause=0.2))
+    while len(list(blocks.glob("swaps-*.npz"))) < 2:
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = {path: path.stat().st_mtime_ns for path in blocks.glob("*.npz")}
+    n_blocks = len(list(blocks.glob("centres-*.npz")))
+    assert 2 <= len(list(blocks.glob("swaps-*.npz"))) < n_blocks
+    resumed = run(*words)
+    assert json.loads(resumed.stdout) == serial
+    assert resumed.returncode == 1
+    # Nothing that was finished before is computed again: only the block in work was lost.
+    assert before.items() <= {p: p.stat().st_mtime_ns for p in blocks.glob("*.npz")}.items()
+    assert len(list(blocks.glob("swaps-*.npz"))) == n_blocks
+
+
+def test_shards_on_the_command_line(store, tmp_path):
+    blocks = tmp_path / "blocks"
+    words = ("check", store, "--rng", 1, "--n-swaps", 49)
+    for i in range(2):
+        shard = run(*words, "--resume", blocks, "--shard", f"{i}/2")
+        assert shard.returncode == 0
+        assert f"shard {i}/2 is done" in shard.stdout
+        if i == 0:
+            early = run("merge", blocks)
+            assert early.returncode == 2
+            assert "blocks of 'swaps' are missing" in " ".join(early.stderr.split())
+    serial, merged = run(*words), run("merge", blocks)
+    assert (merged.stdout, merged.returncode) == (serial.stdout, 1)
+    assert json.loads(run("merge", blocks, "--json").stdout)["outcome"] == "inaccurate"
+
+
+def on_terminal(*words, pause):
+    """Return what a command writes to a terminal, and what to a pipe."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command(*words, pause=pause), stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while process.poll() is None or select.select([ours], [], [], 0)[0]:
+        if select.select([ours], [], [], 0.1)[0]:
+            try:
+                shown += os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                break
+    os.close(ours)
+    return shown, process.communicate()[0]
+
+
+def test_a_bar_is_shown_on_a_terminal_for_what_takes_long(store):
+    shown, said = on_terminal("sbc", store, "--rng", 0, pause=0.5)
+    assert b"counts" in shown
+    assert b"%" in shown
+    assert said.startswith(b"SBC on 90 simulations")
+    assert run("sbc", store, "--rng", 0).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--shard", "0/2"], "need a folder"),
+        (["--shard", "2/2"], "is not i/n"),
+        (["--shard", "one"], "is not i/n"),
+    ],
+)
+def test_shards_that_cannot_be(store, words, said):
+    answer = run("sbc", store, *words)
+    assert answer.returncode == 2
+    assert said in " ".join(answer.stderr.split())
+
+
+def test_folders_that_cannot_be_merged(tmp_path):
+    assert "is no folder of results" in " ".join(run("merge", tmp_path).stderr.split())
+    sims = simulations(**arrays())
+    tarpon.sbc(sims, rng=0, engine=Engine(resume=tmp_path))
+    assert "was written by a program" in " ".join(run("merge", tmp_path).stderr.split())
+
+
+class TestFiles:
+    def same(self, path):
+        sims = files.load(path)
+        given = arrays()
+        for name in given:
+            np.testing.assert_array_equal(np.asarray(getattr(sims, name)), given[name])
+        return sims
+
+    def test_every_ending_is_opened_and_little_is_read(self, tmp_path):
+        as_zarr(tmp_path, arrays())
+        as_hdf5(tmp_path, arrays())
+        as_xarray(tmp_path, arrays())
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        as_memmap(folder, arrays())
+        for name in ("a.zarr", "a.h5", "a.nc", "folder"):
+            assert isinstance(self.same(tmp_path / name).samples, Stored)
+        np.savez(tmp_path / "a.npz", **arrays())
+        assert self.same(tmp_path / "a.npz").at_hand
+
+    def test_names(self, tmp_path):
+        names = ["mass", "spin", "tilt"]
+        as_hdf5(tmp_path, arrays())["samples"].file.close()
+        with h5py.File(tmp_path / "a.h5", "a") as file:
+            file["names"] = names
+        as_zarr(tmp_path, arrays())
+        zarr.open_group(tmp_path / "a.zarr").attrs["names"] = names
+        as_xarray(tmp_path, arrays())["samples"].close()
+        with netCDF4.Dataset(tmp_path / "a.nc", "a") as file:
+            file.setncattr_string("names", names)
+        for file in ("a.h5", "a.zarr", "a.nc"):
+            assert list(files.load(tmp_path / file).names) == names, file
+
+    @pytest.mark.parametrize("name", ["a.pkl", "a.pt"])
+    def test_pickles_are_not_opened(self, tmp_path, name):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(ValueError, match="Pickles run what is in them"):
+            files.load(tmp_path / name)
+
+    def test_version_2_of_zarr_is_refused(self, tmp_path):
+        group = zarr.create_group(tmp_path / "old.zarr", zarr_format=2)
+        group.create_array("samples", data=np.zeros((3, 2, 1)))
+        with pytest.raises(ValueError, match="cannot be read as a Zarr store of version 3"):
+            files.load(tmp_path / "old.zarr")
+
+    @pytest.mark.parametrize("name", ["a.txt", "a"])
+    def test_unknown_endings(self, tmp_path, name):
+        (tmp_path / name).write_text("")
+        with pytest.raises(ValueError, match=r"unknown ending: .*\.npz, .*\.zarr, or is a folder"):
+            files.load(tmp_path / name)
+
+    @pytest.mark.parametrize("name", ["a.h5", "a.nc", "a.zarr"])
+    def test_files_that_are_something_else(self, tmp_path, name):
+        (tmp_path / name).write_text("not what it says")
+        with pytest.raises(ValueError, match="cannot be read as"):
+            files.load(tmp_path / name)
+
+
+LARGE = """
+import resource, sys
+import numpy as np, tarpon
+from tarpon.adapters import files
+tarpon.check(tarpon.problems.gaussian("correct", n_sims=20, rng=0), n_swaps=9, rng=0)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+sims = files.load(sys.argv[1])
+test = getattr(tarpon, sys.argv[2])
+more = {"n_swaps": 49} if sys.argv[2] == "check" else {}
+print(test(sims, rng=0, **more).p_value)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Half a gigabyte of draws, once in every format."""
+    path = tmp_path_factory.mktemp("large")
+    shape, chunks = (1000, 8192, 16), (1000, 64, 16)
+    rng = np.random.default_rng(0)
+    theta = rng.standard_normal(shape[1:], dtype="f4")
+    group = zarr.create_group(path / "large.zarr")
+    group.create_array("theta", data=theta)
+    samples = group.create_array(
+        "samples", shape=shape, chunks=chunks, dtype="f4", compressors=None
+    )
+    with h5py.File(path / "large.h5", "w") as file:
+        file["theta"] = theta
+        again = file.create_dataset("samples", shape=shape, chunks=chunks, dtype="f4")
+        for start in range(0, shape[1], 64):
+            block = rng.standard_normal((1000, 64, 16), dtype="f4")
+            samples[:, start : start + 64] = again[:, start : start + 64] = block
+    (path / "folder").mkdir()
+    np.save(path / "folder" / "theta.npy", theta)
+    mapped = np.lib.format.open_memmap(
+        path / "folder" / "samples.npy", mode="w+", dtype="f4", shape=shape
+    )
+    for start in range(0, shape[1], 1024):
+        mapped[:, start : start + 1024] = samples[:, start : start + 1024]
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "test", "most"),
+    [
+        ("large.zarr", "tarp", 200),
+        ("large.h5", "tarp", 200),
+        ("folder", "tarp", 200),
+        pytest.param("large.zarr", "check", 450, marks=pytest.mark.slow),
+    ],
+)
+def test_memory_is_bounded_by_blocks_and_not_by_the_data(large, name, test, most):
+    said = subprocess.run(
+        [sys.executable, "-c", LARGE, large / name, test],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert 0 <= float(said[0]) <= 1
+    assert int(said[1]) < most * 1024  # of 524 MB of draws
+
+
+def test_nothing_warns(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tarpon.sbc(simulations(**as_zarr(tmp_path, arrays())), rng=0)
