@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,7 +38,10 @@ def lensing(lab: Lab) -> Outcome:
     sampler = problem.sampler(*_SAMPLERS, n_steps=_N_STEPS, device=_device(lab))
     store = Store(lab, sampler, x, n_draws=lab.size(1000, 100))
     draws = store.fill()
-    studies = {name: Simulations(one, theta, x=x) for name, one in draws.items()}
+    studies = {
+        name: Simulations(_beside_chains(one, sampler.device), theta, x=x)
+        for name, one in draws.items()
+    }
     results = {
         name: tarp(sims, reference=Prior(problem.prior), rng=lab.seed)
         for name, sims in studies.items()
@@ -122,6 +125,15 @@ def _device(lab: Lab) -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _beside_chains(draws: Array, device: str) -> Any:
+    """Return draws where the chains ran, so that they are tested there."""
+    if device == "cpu":
+        return draws
+    import torch
+
+    return torch.from_numpy(np.array(draws.swapaxes(0, 1))).to(device).swapaxes(0, 1)
 
 
 def _against_law(sampler: "Sampler", x: Floats, draws: dict[str, Array]) -> Iterator[Claim]:
