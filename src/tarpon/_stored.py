@@ -5,6 +5,7 @@ netCDF variables, xarray and Dask arrays.
 """
 
 import mmap
+import os
 import threading
 import warnings
 from dataclasses import dataclass, replace
@@ -122,12 +123,7 @@ class PlainZarr:
         return cls(root, array.shape, dtype, array.chunks, array.metadata)
 
     def __getitem__(self, key: tuple[slice, ...]) -> Array:
-        missing = (slice(None),) * (len(self.shape) - len(key))
-        ends = [s.indices(n)[:2] for s, n in zip((*key, *missing), self.shape, strict=True)]
-        grid = [
-            range(start // size, -(-stop // size))
-            for (start, stop), size in zip(ends, self.chunks, strict=True)
-        ]
+        ends, grid = self._places(key)
         if all(len(places) == 1 for places in grid):
             place = tuple(places[0] for places in grid)
             return self._chunk(place)[self._cut(place, ends)[0]]
@@ -136,6 +132,26 @@ class PlainZarr:
             there, here = self._cut(place, ends)
             out[here] = self._chunk(place)[there]
         return out
+
+    def ahead(self, key: tuple[slice, ...]) -> None:
+        """Have the system read from disk what will be asked for next, while this goes on."""
+        if not hasattr(os, "posix_fadvise"):
+            return
+        for place in product(*self._places(key)[1]):
+            path = self.root / self.metadata.encode_chunk_key(place)
+            if path.exists():
+                with path.open("rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+
+    def _places(self, key: tuple[slice, ...]) -> tuple[list[tuple[int, int]], list[range]]:
+        """Return where slices start and stop, and which chunks they touch, axis by axis."""
+        missing = (slice(None),) * (len(self.shape) - len(key))
+        ends = [s.indices(n)[:2] for s, n in zip((*key, *missing), self.shape, strict=True)]
+        grid = [
+            range(start // size, -(-stop // size))
+            for (start, stop), size in zip(ends, self.chunks, strict=True)
+        ]
+        return ends, grid
 
     def _cut(
         self, place: tuple[int, ...], ends: list[tuple[int, int]]
@@ -154,8 +170,6 @@ class PlainZarr:
             return np.broadcast_to(self.dtype.type(self.metadata.fill_value), self.chunks)
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if hasattr(mmap, "MADV_WILLNEED"):  # all of it, and soon: read ahead
-            mapped.madvise(mmap.MADV_WILLNEED)
         return np.frombuffer(mapped, self.dtype).reshape(self.chunks)
 
 
@@ -259,6 +273,11 @@ class Stored:
         else:
             numbers = self._read(0, 0)
         return numbers[..., None] if self.wide else numbers
+
+    def ahead(self) -> None:
+        """Have the system read them from disk, while something else goes on."""
+        if isinstance(self.source, PlainZarr) and isinstance(self.where, slice):
+            self.source.ahead((slice(None),) * self.axis + (self.where,))
 
     def __getitem__(self, key: Any) -> Array:
         """Read the simulations of a slice along their axis, all else whole."""

@@ -18,6 +18,7 @@ from .engine import Engine, Results, Run, joined
 
 _BLOCK_BYTES = 4 * 2**20
 _DEVICE_BLOCK_BYTES = 128 * 2**20
+_AHEAD = 2  # pieces that are read from disk before they are needed
 _HERE = Run()
 
 
@@ -286,6 +287,9 @@ class Simulations:
             step = min(step, max(self.samples.chunk, self.step(_BLOCK_BYTES)))
         for start in range(0, self.n_sims, step):
             piece = self.part(slice(start, min(start + step, self.n_sims)))._fetched()
+            if isinstance(self.samples, Stored) and start + step < self.n_sims:
+                stop = min(start + (1 + _AHEAD) * step, self.n_sims)
+                self.samples.window(slice(start + step, stop)).ahead()
             if not piece._checked and piece._invalid(piece._pooled_box()).any():
                 raise _InvalidError
             yield piece
