@@ -243,3 +243,23 @@ def test_the_number_of_threads_changes_nothing(tmp_path):
         for n in (1, 2, 5)
     }
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("n_dims", [1, 3, 20, 130])
+@pytest.mark.parametrize("name", ["closer", "closer_l1", "closer_periodic"])
+def test_several_centers_are_counted_as_each_of_them(name, n_dims, dtype):
+    samples, theta, _, weight = points(57, 11, n_dims, dtype)
+    samples[5] = theta.astype(dtype)  # a tie, wherever the center is
+    theta = theta.astype(dtype)
+    centers = np.random.default_rng(1).uniform(0, 20, size=(11, 4, n_dims))
+    more = (np.full(n_dims, 7.0),) if name == "closer_periodic" else ()
+    together = getattr(_kernels, name)(samples, theta, centers, weight, *more)
+    defined = getattr(_numpy, name)(samples, theta, centers, weight, *more)
+    assert together[0].shape == (11, 4)
+    assert (together[1] >= 1).all()
+    for k in range(4):
+        alone = getattr(_numpy, name)(samples, theta, centers[:, k], weight, *more)
+        np.testing.assert_array_equal([counts[:, k] for counts in defined], alone)
+        # Rounding may turn a draw that is as close as the truth to 7 digits, of some hundreds.
+        assert abs(np.array([counts[:, k] for counts in together]) - alone).max() <= 1

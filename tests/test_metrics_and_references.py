@@ -137,3 +137,23 @@ class TestMetrics:
             tarpon.tarp(SIMS, metric=lambda a, b: abs(a - b).sum(axis=(0, -1)), rng=0)
         with pytest.raises(ValueError, match="some are NaN"):
             tarpon.tarp(SIMS, metric=lambda a, b: (a - b).sum(-1) * np.nan, rng=0)
+
+
+def test_several_references_give_several_curves():
+    sims = tarpon.problems.gaussian("biased", n_sims=200, n_dims=5, rng=0)
+    result = tarpon.tarp(sims, reference=references.Several(references.Uniform(), n=4), rng=0)
+    assert result.ranks.values.shape == (200, 4)
+    assert result.names == ("reference 0", "reference 1", "reference 2", "reference 3")
+    assert result.p_value == pytest.approx(min(1, 4 * result.p_values.min()))
+    assert "in 4 of 4 references, worst in reference" in result.verdict
+    points = references.Several(n=4).draw(sims, np.random.default_rng(1))
+    metric = metrics.L2(sims.width())
+    both = tarpon.tarp(sims, reference=references.Fixed(points[:, 2]), metric=metric, rng=0)
+    region = tarpon.regions.Balls(points, metric)
+    below, _ = region.count(sims)
+    np.testing.assert_array_equal(below[:, 2], both.ranks.values)
+    slow = tarpon.tarp(sims, metric=lambda a, b: ((a - b) ** 2).sum(-1),
+                       reference=references.Several(n=3), rng=0)  # fmt: skip
+    assert slow.ranks.values.shape == (200, 3)
+    with pytest.raises(ValueError, match="no draws"):
+        tarpon.tarp(sims, reference=references.Several(references.Posterior()), rng=0)

@@ -223,12 +223,12 @@ def refuse_invalid(invalid: Array, on_invalid: str) -> None:
 
 
 def reference_points(drawn: ArrayLike, n_sims: int, n_dims: int) -> Floats:
-    """Return finite reference points of shape (n_sims, n_dims)."""
+    """Return finite reference points, (n_sims, n_dims), or several: (n_sims, n, n_dims)."""
     drawn = array("reference", drawn)
-    if drawn.shape != (n_sims, n_dims):
+    if drawn.ndim not in (2, 3) or drawn.shape[:: drawn.ndim - 1] != (n_sims, n_dims):
         raise ValueError(
-            f"a reference must give one point a simulation, ({n_sims}, {n_dims}), "
-            f"but got {drawn.shape}."
+            f"a reference must give one point a simulation, ({n_sims}, {n_dims}), or several, "
+            f"({n_sims}, n, {n_dims}), but got {drawn.shape}."
         )
     return finite("reference points", drawn.astype(float, copy=False))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from . import _arrays, _check, curves, verdict
-from ._types import RNG, ArrayLike, Floats
+from ._types import RNG, ArrayLike, Floats, Ints
 from ._version import __version__
 from .curves import Curve
 from .engine import Engine, Results
@@ -75,7 +75,8 @@ class Result:
     @cached_property
     def verdict(self) -> str:
         """What the test found, in words."""
-        return verdict.sentence(self.ranks, self.p_values, self.reading, self.names)
+        what = "parameters" if self.test == "SBC" else "references"
+        return verdict.sentence(self.ranks, self.p_values, self.reading, self.names, what)
 
     def band(self, confidence: float = 0.95) -> Band:
         """Return the band that an accurate posterior's whole curve leaves with 1 - confidence."""
@@ -222,7 +223,7 @@ def tarp(
         "TARP",
         broken(found, left.n_draws, break_ties),
         _ball_reading(found["apart"]),
-        ("TARP",),
+        _names(found["below"]),
         seed,
         sims.n_dropped,
         settings,
@@ -334,6 +335,13 @@ def load(path: str | Path) -> Result:
         ) from error
 
 
+def _names(counts: Ints) -> tuple[str, ...]:
+    """Return a name for each reference."""
+    return (
+        ("TARP",) if counts.ndim == 1 else tuple(f"reference {k}" for k in range(counts.shape[1]))
+    )
+
+
 @dataclass(frozen=True)
 class _Apart:
     """Tells of a sample of simulations how far references and points lie apart.
@@ -348,6 +356,8 @@ class _Apart:
         some = slice(-sims.start % self.every, None, self.every)
         few = slice(None, None, max(1, sims.n_draws // 20))
         centers = cast(Balls, region).centers[sims.where][some]
+        if centers.ndim == 3:  # of several references, the first tells how far they lie
+            centers = centers[:, 0]
         sample = [_arrays.host(sims.theta[None, some]), _arrays.host(sims.samples[few, some])]
         points = np.concatenate(sample).astype(float)
         middle = points.mean(axis=0)

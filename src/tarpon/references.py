@@ -28,6 +28,7 @@ __all__ = [
     "Posterior",
     "Prior",
     "Reference",
+    "Several",
     "Uniform",
 ]
 
@@ -153,6 +154,34 @@ class Prior:
     def __repr__(self) -> str:
         kind = "sampler" if callable(self.source) else f"points of shape {np.shape(self.source)}"
         return f"Prior({kind})"
+
+
+@dataclass(frozen=True)
+class Several:
+    """Several points of each simulation, counted together: a curve and a p-value for each.
+
+    Arguments:
+        reference: Where they come from.
+        n: How many there are.
+
+    Example:
+        >>> sims = Simulations(np.zeros((9, 3, 2)), np.ones((3, 2)))
+        >>> Several(Uniform(), n=10).draw(sims, np.random.default_rng(0)).shape
+        (3, 10, 2)
+    """
+
+    reference: Reference = Uniform()
+    n: int = 10
+
+    def draw(self, sims: Simulations, rng: Generator) -> Floats:
+        drawn = [self.reference.draw(sims, rng) for _ in range(_check.positive("n", self.n))]
+        if any(isinstance(points, HeldOut) for points in drawn):
+            raise ValueError(
+                "`Several` takes references that are no draws: `Posterior` holds one draw out, "
+                "and there is but one last."
+            )
+        sizes = sims.n_sims, sims.n_dims
+        return np.stack([_check.reference_points(points, *sizes) for points in drawn], axis=1)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,8 @@ class Balls:
     .. math:: s(\theta; x) = d(\theta, \theta_r(x)) .
 
     Arguments:
-        centers: The reference points :math:`\theta_r`, of shape `(n_sims, n_dims)`.
+        centers: The reference points :math:`\theta_r`, of shape `(n_sims, n_dims)`, or several
+            of each simulation, `(n_sims, n_centers, n_dims)`.
         metric: The distance :math:`d`.
     """
 
@@ -85,8 +86,8 @@ class Balls:
         return cls(centers, _metrics.fit(metric, sims)), left
 
     def scores(self, block: Block) -> Array:
-        centers = beside(self.centers[block.where], block.points)
-        return self.metric(double(block.points), centers)
+        centers, points = beside(self.centers[block.where], block.points), double(block.points)
+        return self.metric(points if centers.ndim == 2 else points[:, :, None], centers)
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
         if isinstance(self.metric, _metrics.Fused):

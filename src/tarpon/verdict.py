@@ -42,8 +42,18 @@ class Estimate:
         return f"{self.value:.0%} [{self.low:.0%}, {self.high:.0%}]"
 
 
-def sentence(ranks: Ranks, p_values: Floats, reading: Reading, names: tuple[str, ...]) -> str:
-    """Return what the ranks show, in words, with its size."""
+def sentence(
+    ranks: Ranks, p_values: Floats, reading: Reading, names: tuple[str, ...], what: str
+) -> str:
+    """Return what the ranks show, in words, with its size.
+
+    Arguments:
+        ranks: The ranks.
+        p_values: One a score.
+        reading: What a rank says.
+        names: One a score.
+        what: What scores are, for several of them: "parameters", say.
+    """
     p_value = familywise(p_values)
     if p_value > LEVEL:
         return "no evidence against these posteriors"
@@ -53,9 +63,7 @@ def sentence(ranks: Ranks, p_values: Floats, reading: Reading, names: tuple[str,
     if len(p_values) == 1:
         return f"inaccurate, {flaw}"
     n_failed = int((len(p_values) * p_values <= LEVEL).sum())
-    return (
-        f"inaccurate in {n_failed} of {len(p_values)} parameters, worst in {names[worst]}, {flaw}"
-    )
+    return f"inaccurate in {n_failed} of {len(p_values)} {what}, worst in {names[worst]}, {flaw}"
 
 
 def familywise(p_values: Floats) -> float:

@@ -16,7 +16,7 @@ unused, and keep arithmetic waiting. Half floats are widened once they are in re
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +24,7 @@ from numba.extending import register_jitable
 from numpy.lib.stride_tricks import as_strided
 
 from .._types import Array, Floats, Ints
-from ._threads import compiled, n_threads_for, share
+from ._threads import compiled, each, n_threads_for, share
 from ._vectors import (
     N_COLUMNS,
     N_ROWS,
@@ -53,11 +53,14 @@ _index = np.uint64
 
 def closer(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
     r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
-    return _closer(_l2, samples, theta, centers, np.sqrt(weight))
+    count = _closer_to_many if centers.ndim == 3 else partial(_closer, _l2)
+    return count(samples, theta, centers, np.sqrt(weight))
 
 
 def closer_l1(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
     r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
+    if centers.ndim == 3:
+        return _one_by_one(closer_l1, samples, theta, centers, weight)
     return _closer(_l1, samples, theta, centers, weight)
 
 
@@ -65,6 +68,8 @@ def closer_periodic(
     samples: Array, theta: Array, centers: Floats, weight: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
+    if centers.ndim == 3:
+        return _one_by_one(closer_periodic, samples, theta, centers, weight, period)
     return _closer(_periodic, samples, theta, centers, np.sqrt(weight), period)
 
 
@@ -268,6 +273,42 @@ def _closer(
             term, block, truth, away.astype(truth.dtype), table.astype(truth.dtype)
         )
     return counts[0], counts[1]
+
+
+def _closer_to_many(
+    samples: Array, theta: Array, centers: Floats, scale: Floats
+) -> tuple[Ints, Ints]:
+    r"""Count for several centers at once, by a small matrix product a simulation.
+
+    A draw is closer where :math:`|\delta|^2 < 2\, \delta \cdot \rho` with :math:`\delta = s - t`
+    and :math:`\rho = r - t`: differences of points, as in the other kernels.
+    """
+    dtype = _working(samples.dtype)
+    truth = _exact(theta, dtype)
+    below, equal = np.zeros((2, *centers.shape[:2]), dtype=np.int64)
+
+    def run(first: int, last: int) -> None:
+        for i in range(first, last):
+            step = scale.astype(truth.dtype) * (samples[:, i].astype(dtype) - truth[i])
+            toward = (2 * scale * (centers[i] - theta[i])).astype(step.dtype)
+            gap = (step * step).sum(axis=1)[:, None] - step @ toward.T
+            below[i], equal[i] = (gap < 0).sum(axis=0), (gap == 0).sum(axis=0)
+
+    each(run, len(theta), samples.nbytes)
+    return below, equal
+
+
+def _one_by_one(
+    count: Callable[..., tuple[Ints, Ints]],
+    samples: Array,
+    theta: Array,
+    centers: Floats,
+    *more: Any,
+) -> tuple[Ints, Ints]:
+    """Count for one center after the other."""
+    counts = [count(samples, theta, center, *more) for center in centers.swapaxes(0, 1)]
+    below, equal = np.stack(counts, axis=-1)
+    return below, equal
 
 
 def _count(

@@ -55,9 +55,11 @@ def _count(
     samples: Array, theta: Array, centers: Floats, length: Callable[[Floats], Floats]
 ) -> tuple[Ints, Ints]:
     """Count the draws that lie less far from the center than the truth, and as far."""
-    below, equal = np.zeros((2, len(theta)), dtype=np.int64)
+    below, equal = np.zeros((2, *centers.shape[:-1]), dtype=np.int64)
     for where in _blocks(samples):
         pooled = np.concatenate([theta[None, where], samples[:, where]]).astype(float)
+        if centers.ndim == 3:  # several centers of each simulation
+            pooled = pooled[:, :, None]
         lengths = length(pooled - centers[where])
         below[where] = (lengths[1:] < lengths[0]).sum(axis=0)
         equal[where] = (lengths[1:] == lengths[0]).sum(axis=0)
