@@ -248,12 +248,15 @@ def test_the_number_of_threads_changes_nothing(tmp_path):
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize("n_dims", [1, 3, 20, 130])
 @pytest.mark.parametrize("name", ["closer", "closer_l1", "closer_periodic"])
-def test_several_centers_are_counted_as_each_of_them(name, n_dims, dtype):
+@pytest.mark.parametrize("by_product", [True, False])
+def test_several_centers_are_counted_as_each_of_them(monkeypatch, name, n_dims, dtype, by_product):
     samples, theta, _, weight = points(57, 11, n_dims, dtype)
     samples[5] = theta.astype(dtype)  # a tie, wherever the center is
     theta = theta.astype(dtype)
     centers = np.random.default_rng(1).uniform(0, 20, size=(11, 4, n_dims))
     more = (np.full(n_dims, 7.0),) if name == "closer_periodic" else ()
+    if by_product:
+        monkeypatch.setattr(_kernels, "_WORTH_A_PRODUCT", 0)
     together = getattr(_kernels, name)(samples, theta, centers, weight, *more)
     defined = getattr(_numpy, name)(samples, theta, centers, weight, *more)
     assert together[0].shape == (11, 4)

@@ -16,7 +16,7 @@ unused, and keep arithmetic waiting. Half floats are widened once they are in re
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,14 +47,19 @@ _BLOCK_TRUTHS = 2**18
 _CACHED_BYTES = 2**19
 # Rows shorter than this many numbers are taken several at a time, where that needs no sums.
 _TILE = 64
+# Numbers of a simulation times centers from which a matrix product beats a pass for each center.
+_WORTH_A_PRODUCT = 150_000
 # Signed indices might count from the end, and checking that costs two thirds of the speed.
 _index = np.uint64
 
 
 def closer(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
     r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
-    count = _closer_to_many if centers.ndim == 3 else partial(_closer, _l2)
-    return count(samples, theta, centers, np.sqrt(weight))
+    if centers.ndim == 2:
+        return _closer(_l2, samples, theta, centers, np.sqrt(weight))
+    if centers.shape[1] * samples.shape[0] * samples.shape[2] < _WORTH_A_PRODUCT:
+        return _one_by_one(closer, samples, theta, centers, weight)
+    return _closer_to_many(samples, theta, centers, np.sqrt(weight))
 
 
 def closer_l1(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
