@@ -43,7 +43,11 @@ class Estimate:
 
 
 def sentence(
-    ranks: Ranks, p_values: Floats, reading: Reading, names: tuple[str, ...], what: str
+    ranks: Ranks,
+    p_values: Floats,
+    reading: Reading,
+    names: tuple[str, ...],
+    what: str = "parameters",
 ) -> str:
     """Return what the ranks show, in words, with its size.
 
