@@ -266,3 +266,15 @@ def test_several_centers_are_counted_as_each_of_them(monkeypatch, name, n_dims, 
         np.testing.assert_array_equal([counts[:, k] for counts in defined], alone)
         # Rounding may turn a draw that is as close as the truth to 7 digits, of some hundreds.
         assert abs(np.array([counts[:, k] for counts in together]) - alone).max() <= 1
+
+
+@pytest.mark.parametrize("size", [1e-42, 1e-25, 1e25])
+def test_products_have_room_for_the_squares_of_all_numbers(monkeypatch, size):
+    monkeypatch.setattr(_kernels, "_WORTH_A_PRODUCT", 0)
+    rng = np.random.default_rng(0)
+    theta = (size * rng.normal(size=(30, 13))).astype("f4")
+    centers = (size * rng.normal(size=(30, 4, 13))).astype("f4")
+    samples = (size * rng.normal(size=(50, 30, 13))).astype("f4")
+    unit = [a.astype(float) / size for a in (samples, theta, centers)]
+    agree(_kernels.closer(samples, theta, centers.astype(float), np.ones(13)),
+          _numpy.closer(*unit, np.ones(13)))  # fmt: skip

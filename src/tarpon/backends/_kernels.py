@@ -24,6 +24,7 @@ from numba.extending import register_jitable
 from numpy.lib.stride_tricks import as_strided
 
 from .._types import Array, Floats, Ints
+from ._terms import centered
 from ._threads import compiled, each, n_threads_for, share
 from ._vectors import (
     N_COLUMNS,
@@ -273,7 +274,7 @@ def _closer(
         away -= turn * np.rint(away / period)
         # Rounded down, or the far side of the circle might be farther than the truth there.
         per_turn = (1 - 8 * np.finfo(truth.dtype).eps) / period
-        table = np.stack(np.broadcast_arrays(_centered(scale, away), turn, per_turn))
+        table = np.stack(np.broadcast_arrays(centered(scale, away), turn, per_turn))
         counts[:, sims] += _count(
             term, block, truth, away.astype(truth.dtype), table.astype(truth.dtype)
         )
@@ -290,11 +291,13 @@ def _closer_to_many(
     """
     dtype = _working(samples.dtype)
     truth = _exact(theta, dtype)
+    scale = centered(scale, theta[:, None] - centers)
+    unit = scale.astype(truth.dtype)
     below, equal = np.zeros((2, *centers.shape[:2]), dtype=np.int64)
 
     def run(first: int, last: int) -> None:
         for i in range(first, last):
-            step = scale.astype(truth.dtype) * (samples[:, i].astype(dtype) - truth[i])
+            step = unit * (samples[:, i].astype(dtype) - truth[i])
             toward = (2 * scale * (centers[i] - theta[i])).astype(step.dtype)
             gap = (step * step).sum(axis=1)[:, None] - step @ toward.T
             below[i], equal[i] = (gap < 0).sum(axis=0), (gap == 0).sum(axis=0)
@@ -479,13 +482,3 @@ def _exact(theta: Array, dtype: np.dtype[Any]) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         same = theta.astype(dtype)
     return same if np.array_equal(same, theta, equal_nan=True) else theta.astype(np.float64)
-
-
-def _centered(scale: Floats, away: Floats) -> Floats:
-    """Return the scale times a constant that brings the largest difference near one.
-
-    Equal scales become a power of two, so that points on a lattice keep their ties.
-    """
-    scale = scale / (np.max(scale, initial=0.0) or 1.0)
-    largest = np.max(scale * abs(away), initial=0.0, where=np.isfinite(away))
-    return np.ldexp(scale, min(-int(np.frexp(largest)[1]), 126))

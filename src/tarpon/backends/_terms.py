@@ -49,7 +49,7 @@ def prepare(
         away = away - beside(np.where(np.isfinite(period), period, 0.0), away) * turns
     # Rounded down, or the far side of the circle might be farther than the truth that is there.
     per_turn = (1 - 8 * float(xp.finfo(truth.dtype).eps)) / np.asarray(period)
-    rows = (_centered(scale, away), np.where(np.isfinite(period), period, 0.0), per_turn)
+    rows = (centered(scale, away), np.where(np.isfinite(period), period, 0.0), per_turn)
     table = np.stack([np.broadcast_to(row, shape) for row in rows])
     away = 2 * away if term == "l2" else away
     away, table = (xp.asarray(beside(a, truth), dtype=truth.dtype) for a in (away, table))
@@ -69,8 +69,11 @@ def gap(term: str, draws: Array, constants: Constants, center: int, xp: Any) -> 
     return ((scale * step) * (scale * (step + away))).sum(-1)
 
 
-def _centered(scale: Floats, away: Array) -> Floats:
-    """Return the scale times a power of two that brings the largest difference near one."""
+def centered(scale: Floats, away: Array) -> Floats:
+    """Return the scale times a constant that brings the largest difference near one.
+
+    Equal scales become a power of two, so that points on a lattice keep their ties.
+    """
     scale = scale / (np.max(scale, initial=0.0) or 1.0)
     xp, sizes = namespace(away), abs(away) * beside(scale, away)
     largest = float(xp.where(xp.isfinite(sizes), sizes, 0.0).max()) if len(scale) else 0.0

@@ -87,7 +87,11 @@ def at_most(n_threads: int) -> Iterator[None]:
 
 def n_threads_for(n_bytes: int, n_items: int) -> int:
     """Return how many threads are allowed, and worth their start and the counts they keep."""
+    return max(1, min(n_allowed(), n_bytes // _THREAD_BYTES, n_items // 16))
+
+
+def n_allowed() -> int:
+    """Return how many threads are allowed."""
     affinity = getattr(os, "sched_getaffinity", None)  # Only Linux has it.
     n_cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
-    allowed = _most.get() or int(os.environ.get("TARPON_THREADS") or n_cpus)
-    return max(1, min(allowed, n_bytes // _THREAD_BYTES, n_items // 16))
+    return _most.get() or int(os.environ.get("TARPON_THREADS") or n_cpus)
