@@ -20,7 +20,7 @@ import zarr
 import tarpon
 from tarpon import Simulations
 from tarpon.adapters import files
-from tarpon.backends._threads import at_most, n_threads_for
+from tarpon.backends._threads import at_most, n_allowed
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "billion.md"
@@ -83,7 +83,7 @@ def rows() -> Iterator[str]:
         sims = [store(Path(folder), n) for n in (SMALL, LARGE)]
         for name, (test, repeats) in tests.items():
             test(sims[0])  # compiles, and brings the files into the page cache
-            for n_threads in (1, n_threads_for(2**40, 2**40)):
+            for n_threads in (1, n_allowed()):
                 with at_most(n_threads):
                     each = line(test, sims, repeats)
                     fixed = once(test, sims[0], each)

@@ -13,7 +13,7 @@ from speed import extra_megabytes
 
 import tarpon
 from tarpon import Simulations
-from tarpon.backends._threads import n_threads_for
+from tarpon.backends._threads import n_allowed
 
 HERE = Path(__file__).parent
 BASE = {"n_sims": 200, "n_draws": 200, "n_dims": 20}
@@ -82,7 +82,7 @@ def main() -> None:
         "# Time and memory of `check`",
         "",
         "Written by `python benchmarks/check_speed.py --write`, with 999 swaps, in single "
-        f"precision, on {n_threads_for(2**40, 2**40)} cores of a shared server. Memory is what "
+        f"precision, on {n_allowed()} cores of a shared server. Memory is what "
         "the process peaks at beyond its input.",
         "",
     ]

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import zarr
 
-from tarpon.backends._threads import n_threads_for
+from tarpon.backends._threads import n_allowed
 
 N_DRAWS, CHUNK, N_DIMS = 1000, 32, 100
 TESTS = {
@@ -133,7 +133,7 @@ def main() -> None:
         "# Draws on disk",
         "",
         f"Written by `python benchmarks/out_of_core.py --gb {asked.gb:g} --write` on "
-        f"{n_threads_for(2**40, 2**40)} cores of a shared server. A Zarr store of float32, "
+        f"{n_allowed()} cores of a shared server. A Zarr store of float32, "
         f"uncompressed, {N_DRAWS} draws of {N_DIMS} parameters, {CHUNK} simulations a chunk. "
         "Warm: in the page cache, as far as it holds it; cold: dropped from it before every run. "
         "Each test has a process of its own, and its memory is all that this process ever had, "

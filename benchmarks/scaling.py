@@ -16,7 +16,7 @@ from speed import extra_megabytes
 
 import tarpon
 from tarpon import Simulations
-from tarpon.backends._threads import n_threads_for
+from tarpon.backends._threads import n_allowed
 
 HERE = Path(__file__).parent
 LABELS = {
@@ -123,7 +123,7 @@ def main() -> None:
         "# How time and memory grow",
         "",
         "Written by `python benchmarks/scaling.py --write`, in single precision, on "
-        f"{n_threads_for(2**40, 2**40)} cores of a shared server. One size grows, the others stay "
+        f"{n_allowed()} cores of a shared server. One size grows, the others stay "
         f"at {sizes['tarp']} for `tarp` and at {sizes['check']} for `check` with 999 swaps. "
         "Several references are counted together. Memory is what the process peaks at "
         "beyond its input; small times are those of the p-value and of Python.",

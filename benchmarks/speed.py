@@ -21,7 +21,7 @@ from numba import njit
 import tarpon
 from tarpon import curves
 from tarpon.backends import _kernels
-from tarpon.backends._threads import n_threads_for, share
+from tarpon.backends._threads import n_allowed, share
 from tarpon.inference import bands
 from tarpon.ranks import Ranks
 
@@ -55,7 +55,7 @@ def read(samples: np.ndarray) -> None:
     share(
         lambda first, last, _: _sum(flat, first, last) and None,
         len(flat),
-        n_threads_for(samples.nbytes, len(flat)),
+        n_allowed(samples.nbytes, len(flat)),
         np.zeros((1, 1)),
     )
 
@@ -260,7 +260,7 @@ def main() -> None:
         "# Speed and memory",
         "",
         "Written by `python benchmarks/speed.py --write` in the environment of `make peers`, on "
-        f"{n_threads_for(2**40, 2**40)} cores of a shared {platform.machine()} "
+        f"{n_allowed()} cores of a shared {platform.machine()} "
         f"server; numpy {np.__version__}, numba {numba.__version__}. What stands in one row was "
         "measured in turns and the best of many turns counts. The read limit is the time in "
         "which the same threads sum the same array, each from one end of its part to the other; "

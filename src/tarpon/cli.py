@@ -8,7 +8,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -221,8 +221,8 @@ def reproduce(
     names = list(EXPERIMENTS) if name == "all" else [name]
     hold = True
     try:
-        with _progress() as track:
-            lab = Lab(out, quick, rng, galaxies, device, track)
+        with _Bar() as bar:
+            lab = Lab(out, quick, rng, galaxies, device, partial(_tracked, bar))
             if {"lensing", "errata"} & set(names):
                 _ = lab.prior  # What is missing for it is better said before an hour than after.
             for one in names:
@@ -365,23 +365,12 @@ def _print_outcome(name: str, outcome: Outcome) -> None:
             Console().print(table)
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[Iterable[Any], int, str], Iterator[Any]]]:
-    """Give a function that shows how far a loop is, on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    terminal = Console(stderr=True)
-    with Progress(console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
-
-        def track(items: Iterable[Any], total: int, label: str) -> Iterator[Any]:
-            task = progress.add_task(label, total=total)
-            for item in items:
-                yield item
-                progress.advance(task)
-            progress.remove_task(task)
-
-        yield track
+def _tracked(bar: _Bar | None, items: Iterable[Any], total: int, label: str) -> Iterator[Any]:
+    """Yield items, and tell the bar, if there is one, how many were had."""
+    for n_done, item in enumerate(items, 1):
+        yield item
+        if bar is not None:
+            bar(label, n_done, total)
 
 
 def _write(figure: Any, path: Path, *, quiet: bool = False) -> None:

@@ -7,8 +7,7 @@ and claims about these. `reproduce` runs one and writes all of it down.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from threadpoolctl import threadpool_limits
-
+from ..backends._threads import one_thread_each
 from ._blindspots import blindspots
 from ._errata import errata
 from ._gaussian import bias, choices_of_metric, choices_of_reference, toy
@@ -65,7 +64,7 @@ def reproduce(name: str, lab: Lab) -> Outcome:
     if name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}, but {', '.join(EXPERIMENTS)}.")
     # Threads of ours and threads of the linear algebra would wait for each other.
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread_each():
         outcome = EXPERIMENTS[name].run(lab)
     write(outcome, name, EXPERIMENTS[name].figure, lab)
     write_page(lab.out, list(EXPERIMENTS))

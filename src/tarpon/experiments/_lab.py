@@ -1,6 +1,5 @@
 """What experiments are given, and what they give back."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from scipy.stats import binom
 
+from ..backends._threads import n_allowed
 from ..checks import Check
 from ..diagnostics import Result
 from ..problems import Galaxies, pictures
@@ -66,9 +66,7 @@ class Lab:
         self, function: Callable[[Item], Value], items: Sequence[Item], label: str
     ) -> list[Value]:
         """Return the function of each item, computed on all processors."""
-        affinity = getattr(os, "sched_getaffinity", None)  # Only Linux has it.
-        n_threads = len(affinity(0)) if affinity else os.cpu_count() or 1
-        with ThreadPoolExecutor(n_threads) as pool:
+        with ThreadPoolExecutor(n_allowed()) as pool:
             return list(self.track(pool.map(function, items), len(items), label))
 
 

@@ -149,18 +149,20 @@ def _balls(sims: Simulations, points: Floats, fractions: Floats) -> "Figure":
 def _two_ways(
     sims: Simulations, points: Floats | None, fractions: Floats, chosen: Sequence[int]
 ) -> "Figure":
+    assert sims.x is not None
+    mean = (0.8 * sims.x[:, 0]).tolist()
     figure, axes = plt.subplots(2, 3, figsize=(10, 5.2), sharex=True, sharey=True)
     figure.set_layout_engine("constrained")
     for (top, bottom), i in zip(axes.T, chosen, strict=True):
         reference = None if points is None else float(points[i, 0])
-        centre = float(0.8 * sims.x[i, 0]) if reference is None else reference  # type: ignore[index]
+        centre = mean[i] if reference is None else reference
         away = np.sort(abs(sims.samples[:, i, 0] - centre))
         radius = float(away[int(_CREDIBLE * len(away)) - 1])
         truth = float(sims.theta[i, 0])
         inside = "inside" if abs(truth - centre) <= radius else "outside"
-        _panel(top, sims, i, reference, centre, radius)
+        _posterior(top, mean[i], truth, reference, centre, radius)
         top.set_title(f"{_CREDIBLE:.0%} region: truth {inside}")
-        _panel(bottom, sims, i, reference, centre, abs(truth - centre))
+        _posterior(bottom, mean[i], truth, reference, centre, abs(truth - centre))
         verb = "≤" if fractions[i] <= _CREDIBLE else ">"
         bottom.set_title(f"region of the truth: f = {fractions[i]:.2f} {verb} {_CREDIBLE}")
         bottom.set_xlabel("θ")
@@ -170,17 +172,10 @@ def _two_ways(
     return figure
 
 
-def _panel(
-    ax: "Axes", sims: Simulations, i: int, reference: float | None, centre: float, radius: float
-) -> None:
-    """Draw the posterior of simulation i, a region in it, the truth and the reference."""
-    assert sims.x is not None
-    _posterior(ax, float(0.8 * sims.x[i, 0]), float(sims.theta[i, 0]), reference, centre, radius)
-
-
 def _posterior(
     ax: "Axes", mean: float, truth: float, reference: float | None, centre: float, radius: float
 ) -> None:
+    """Draw a posterior, a region in it, the truth and the reference."""
     grid = np.linspace(-4, 4, 801)
     density = norm.pdf(grid, mean, _POSTERIOR_SD)
     ax.plot(grid, density, color=_DRAWS, linewidth=1.4, label="posterior estimate")
