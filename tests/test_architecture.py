@@ -9,7 +9,17 @@ import tarpon
 
 SRC = Path(tarpon.__file__).parent
 LAYERS = [
-    *("_version", "_types", "_arrays", "_stored", "_check", "backends", "engine", "_whiten"),
+    *(
+        "_version",
+        "_types",
+        "_arrays",
+        "_stored",
+        "_check",
+        "_unequal",
+        "backends",
+        "engine",
+        "_whiten",
+    ),
     *("simulations", "metrics", "references", "regions", "ranks", "curves", "inference"),
     *("verdict", "effects"),
     *("findings", "diagnostics", "checks", "planning", "problems", "adapters", "plots"),

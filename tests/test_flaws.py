@@ -256,6 +256,7 @@ class TestFlaw13UndeclaredDependencies:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         declared = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
         declared = {re.split(r"[\[>]", name)[0].replace("scikit-", "sk") for name in declared}
+        declared = {name.replace("-", "_") for name in declared}
         used = set()
         for path in (ROOT / "src").rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):

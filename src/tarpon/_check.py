@@ -20,6 +20,10 @@ from ._types import RNG, Array, ArrayLike, Floats
 ON_INVALID = ("raise", "drop")
 _SWAP_FALSE_ALARM = 1e-6
 _FEWEST_SIMS, _FEWEST_DRAWS = 2, 5
+_CHAINS = 64  # simulations that suffice to see whether draws come from a chain
+_CHAIN_DRAWS = 2000
+_CHAIN_BYTES = 2**24
+_LAG = 0.1  # the correlation of neighbouring draws from which they do
 _SQUARE = 100  # draws and simulations that suffice to see which axis is which
 
 
@@ -54,7 +58,8 @@ def array(name: str, value: ArrayLike) -> Array:
     except ValueError as error:
         raise ValueError(
             f"`{name}` must be a rectangular array of numbers, but its rows differ in length. "
-            f"Give every simulation the same number of draws and parameters."
+            f"Draws of unequal number come as a list with one array (n_draws, n_dims) for each "
+            f"simulation."
         ) from error
     return _real(name, numbers)
 
@@ -151,6 +156,39 @@ def warn_if_square_and_swapped(samples: Array) -> None:
         )
 
 
+def chained(samples: Array, log_weights: Array | None) -> str | None:
+    """Return what to say if neighbouring draws are alike, as those of a chain are.
+
+    Looks at a few simulations: the correlation of neighbours, over all of their parameters.
+    """
+    n_draws, _, n_dims = samples.shape
+    few = slice(0, min(_CHAINS, max(1, _CHAIN_BYTES // (8 * n_draws * n_dims))))
+    some = _arrays.host(samples[:, few])[:_CHAIN_DRAWS].astype(float)
+    there = np.ones((*some.shape[:2], 1))
+    if log_weights is not None:
+        there[...] = log_weights[:_CHAIN_DRAWS, few, None] > -np.inf
+    about = (some - (there * some).sum(axis=0) / there.sum(axis=0)) * there
+    if about.shape[1] > 1:  # what all simulations share is no chain
+        about -= about.mean(axis=1, keepdims=True)
+    varies = some.max(axis=0) > some.min(axis=0)
+    about /= np.sqrt(np.where(varies, (about**2).mean(axis=0), np.inf))
+    n_pairs = (there[1:] * there[:-1]).sum()
+    lag = float((about[1:] * about[:-1]).sum() / max(n_pairs * some.shape[2], 1))
+    if n_pairs < 2 or not lag >= max(_LAG, 5 / np.sqrt(n_pairs)):
+        return None
+    return (
+        f"neighbouring draws correlate by {lag:.2f}, as those of a chain do. Ranks among them "
+        f"look overconfident: thin the chains first, with `tarpon.adapters.chains.thin`."
+    )
+
+
+def warn_if_chained(samples: Array, log_weights: Array | None) -> None:
+    """Warn of draws in memory that look like a chain."""
+    said = None if isinstance(samples, Stored) else chained(samples, log_weights)
+    if said is not None:
+        warnings.warn(said, stacklevel=3)
+
+
 def observations(x: ArrayLike | None, n_sims: int) -> Array | None:
     """Return observations whose first axis counts the simulations."""
     if x is None:
@@ -188,6 +226,61 @@ def log_probs(
             f"but got {tuple(draws.shape)}.{hint}"
         )
     return draws, truths
+
+
+def log_weights(
+    draws: ArrayLike | None, truths: ArrayLike | None, shape: tuple[int, int]
+) -> tuple[Array | None, Array | None]:
+    """Return log-weights (n_draws, n_sims) of the draws and, if known, (n_sims,) of the truths."""
+    if draws is None:
+        if truths is not None:
+            raise ValueError("`log_weights_theta` came without `log_weights` of the draws.")
+        return None, None
+    draws = array("log_weights", draws)
+    if draws.shape != shape:
+        swapped = draws.shape == shape[::-1]
+        hint = " Its axes look swapped: try `log_weights.T`." if swapped else ""
+        raise ValueError(f"`log_weights` must be {shape}, but got {draws.shape}.{hint}")
+    if truths is None:
+        return draws, None
+    truths = array("log_weights_theta", truths)
+    if truths.shape != shape[1:]:
+        raise ValueError(f"`log_weights_theta` must be ({shape[1]},), but got {truths.shape}.")
+    return draws, truths
+
+
+def row(draws: Array, index: int, n_dims: int) -> Array:
+    """Return the draws of one simulation, (n_draws, n_dims), of which there must be some."""
+    draws = draws[:, None] if draws.ndim == 1 and n_dims == 1 else draws
+    if draws.ndim != 2 or draws.shape[1] != n_dims or not len(draws):
+        raise ValueError(
+            f"the draws of simulation {index} must be (n_draws, {n_dims}) with one draw at least, "
+            f"but got {draws.shape}."
+        )
+    return draws
+
+
+def per_draw(name: str, rows: Sequence[Array], number: Array) -> Sequence[Array]:
+    """Return one number a draw, in one array a simulation."""
+    lengths = [row.shape for row in rows]
+    if lengths != [(n,) for n in number]:
+        raise ValueError(
+            f"`{name}` must come as the draws do, one number for each: a list of {len(number)} "
+            f"arrays, or flat with `offsets`; lengths differ from those of `samples`."
+        )
+    return rows
+
+
+def offsets(given: ArrayLike, n_sims: int) -> Array:
+    """Return where each simulation's draws begin, and the last ones end, (n_sims + 1,)."""
+    ends = array("offsets", given)
+    good = ends.shape == (n_sims + 1,) and ends.dtype.kind in "iu" and ends[0] == 0
+    if not good or (np.diff(ends.astype(np.int64)) < 1).any():
+        raise ValueError(
+            f"`offsets` must be {n_sims + 1} integers that start at 0 and rise by the number of "
+            f"draws of each simulation, but got {ends.dtype} of shape {ends.shape}."
+        )
+    return ends.astype(np.int64)
 
 
 def names(given: Sequence[str] | None, n_dims: int) -> tuple[str, ...]:

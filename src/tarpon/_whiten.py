@@ -3,13 +3,15 @@
 import numpy as np
 
 from . import backends
-from ._arrays import single
+from ._arrays import beside, single
 from ._types import Array, Floats, Ints
 
 _MOST_WHITENED = 256
 
 
-def whiten(points: Array, n_points: int, centre: Floats, spread: Floats) -> Floats:
+def whiten(
+    points: Array, n_points: int, centre: Floats, spread: Floats, weights: Floats | None = None
+) -> Floats:
     """Return points about their centre, decorrelated and in units of their own spread.
 
     Arguments:
@@ -17,10 +19,18 @@ def whiten(points: Array, n_points: int, centre: Floats, spread: Floats) -> Floa
         n_points: How many of them, the first ones, define correlations.
         centre: Their mean, of shape `(n_sims, n_dims)`.
         spread: Their standard deviation, of shape `(n_sims, n_dims)`.
+        weights: What each of those points weighs, `(n_points, n_sims)`, if not the same.
     """
     z = single((points - centre) / spread).swapaxes(0, 1)
+    share = None
+    if weights is not None:
+        share = single(beside((weights / weights.mean(axis=0)).T[..., None], z))
+
+    def correlation(where: slice) -> Floats:
+        return _shrunk_correlation(z[where, :n_points], None if share is None else share[where])
+
     if 1 < z.shape[2] <= _MOST_WHITENED:
-        z = backends.swaps(z).decorrelate(z, n_points, _shrunk_correlation)
+        z = backends.swaps(z).decorrelate(z, correlation)
     return z.swapaxes(0, 1)
 
 
@@ -53,20 +63,24 @@ def replaced(y: Floats, n_points: int, played: Ints) -> Floats:
     return y
 
 
-def _shrunk_correlation(z: Floats) -> Floats:
+def _shrunk_correlation(z: Floats, share: Floats | None) -> Floats:
     """Return the correlations of standardised points (n_sims, n_points, n_dims), shrunk.
 
     After Schäfer and Strimmer (2005), and less so where there are many points a parameter: a
     thin direction is just what ought to be seen.
     """
     n_points, n_dims = z.shape[1:]
-    correlation = z.swapaxes(1, 2) @ z / n_points
+    weighed = z if share is None else z * share
+    correlation = z.swapaxes(1, 2) @ weighed / n_points
+    # Points that weigh differently are worth fewer.
+    worth = n_points if share is None else n_points**2 / (share**2).sum(axis=(1, 2))
     diagonal = np.arange(n_dims)
     correlation[:, diagonal, diagonal] = 0
     square = correlation * correlation
     signal, quartic = square.sum(axis=(1, 2)), (square * square).sum(axis=(1, 2))
-    noise = (n_dims * (n_dims - 1) - 2 * signal + quartic) / n_points
-    shrink = (noise / signal.clip(min=1e-12)).clip(0, 1) * min(1.0, 2 * n_dims / n_points)
+    noise = (n_dims * (n_dims - 1) - 2 * signal + quartic) / worth
+    shrink = (noise / signal.clip(min=1e-12)).clip(0, 1)
+    shrink *= 2 * n_dims / (worth + 0 * noise).clip(min=2 * n_dims)
     correlation *= (1 - shrink - 1e-4)[:, None, None]
     correlation[:, diagonal, diagonal] = 1
     return correlation

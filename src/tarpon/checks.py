@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _arrays, _check
 from ._types import RNG, Array, ArrayLike
+from ._unequal import Draws
 from ._version import __version__
 from .effects import Effects, Parameter, measure
 from .engine import Engine
@@ -59,7 +60,7 @@ class Check:
         detectable: The smallest errors that this study would have caught.
         warnings: What is odd about the draws, whatever the test says.
         n_sims: The number of simulations.
-        n_draws: The number of draws of each.
+        draws: How many draws each has.
         n_dropped: How many invalid simulations were left out.
         n_swaps: The number of swaps.
         seed: The integer that gives this check again, as `rng=`.
@@ -73,7 +74,7 @@ class Check:
     detectable: Detectable
     warnings: tuple[str, ...]
     n_sims: int
-    n_draws: int
+    draws: Draws
     n_dropped: int
     n_swaps: int
     seed: int
@@ -108,7 +109,7 @@ class Check:
             },
             "warnings": list(self.warnings),
             "n_sims": self.n_sims,
-            "n_draws": self.n_draws,
+            "draws": asdict(self.draws),
             "n_dropped": self.n_dropped,
             "n_swaps": self.n_swaps,
             "seed": self.seed,
@@ -122,7 +123,7 @@ class Check:
     def __repr__(self) -> str:
         flaws = f": {self.findings[0]}" if self.findings else ""
         return (
-            f"check of {self.n_sims} simulations × {self.n_draws} draws, "
+            f"check of {self.n_sims} simulations × {self.draws}, "
             f"p = {self.p_value:.2g}: {self.outcome}{flaws}"
         )
 
@@ -137,6 +138,8 @@ def check(
     x: ArrayLike | None = None,
     log_prob_samples: ArrayLike | None = None,
     log_prob_theta: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
+    log_weights_theta: ArrayLike | None = None,
     names: list[str] | None = None,
     scores: Mapping[str, Score] | None = None,
     summary: Callable[[Array], ArrayLike] | None = None,
@@ -153,12 +156,15 @@ def check(
     with draws gives the distribution of all of them under accuracy, whatever their dependence.
 
     Arguments:
-        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; or `Simulations`.
+        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; a list with one
+            array a simulation; or `Simulations`.
         theta: The true parameters, `(n_sims, n_dims)`.
         x: The observations, `(n_sims, ...)`. Without them, an estimator that ignores the data
             cannot be told from one that uses them.
         log_prob_samples: The estimator's log-density of its draws, `(n_draws, n_sims)`.
         log_prob_theta: The same of the truths, `(n_sims,)`.
+        log_weights: The logarithms of the draws' weights, `(n_draws, n_sims)`.
+        log_weights_theta: The same of the truths, `(n_sims,)`.
         names: One name a parameter.
         scores: More scores by name: a function of `theta` and `x`, a region, or arrays of values
             for draws and truths.
@@ -180,6 +186,7 @@ def check(
     """
     sims = simulations(
         samples, theta, x=x, log_prob_samples=log_prob_samples, log_prob_theta=log_prob_theta,
+        log_weights=log_weights, log_weights_theta=log_weights_theta,
         names=names, on_invalid=on_invalid,
     )  # fmt: skip
     _check.needs_parameters(sims.n_dims)
@@ -215,9 +222,9 @@ def check(
         families=tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value))),
         parameters=effects.parameters(sims.names or ()),
         detectable=power.detectable(sums, level),
-        warnings=warnings(effects),
+        warnings=warnings(effects, _check.chained(sims.samples, sims.log_weights)),
         n_sims=sims.n_sims,
-        n_draws=sims.n_draws,
+        draws=sims.draws,
         n_dropped=sims.n_dropped,
         n_swaps=n_swaps,
         seed=seed,
@@ -251,9 +258,10 @@ def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Ar
 def _summary(check: Check) -> list[str]:
     """Return what a colleague would say."""
     dropped = f" ({check.n_dropped} invalid ones dropped)" if check.n_dropped else ""
+    exact = "approximate" if check.draws.approximate else "exact"
     lines = [
-        f"{check.outcome.upper()}  p = {check.p_value:.3g} (exact, {check.n_swaps} swaps), "
-        f"{check.n_sims} simulations{dropped} × {check.n_draws} draws × "
+        f"{check.outcome.upper()}  p = {check.p_value:.3g} ({exact}, {check.n_swaps} swaps), "
+        f"{check.n_sims} simulations{dropped} × {check.draws} × "
         f"{len(check.parameters)} parameters"
     ]
     lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings[:_MOST_PRINTED], 1)]

@@ -2,7 +2,7 @@
 
 import json
 import platform
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _arrays, _check, curves, verdict
 from ._types import RNG, ArrayLike, Floats, Ints
+from ._unequal import Draws
 from ._version import __version__
 from .curves import Curve
 from .engine import Engine, Results
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from xarray import Dataset
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +41,7 @@ class Result:
         reading: What a rank says about where the truth lies.
         names: One name a score.
         seed: The integer that gives this result again, as `rng=`.
+        draws: How many draws each truth was ranked among.
         n_dropped: How many invalid simulations were left out.
         settings: What else the result depends on, in words.
     """
@@ -49,6 +51,7 @@ class Result:
     reading: Reading
     names: tuple[str, ...]
     seed: int
+    draws: Draws
     n_dropped: int = 0
     settings: dict[str, str] = field(default_factory=dict)
 
@@ -123,7 +126,7 @@ class Result:
             "p_values": dict(zip(self.names, self.p_values.tolist(), strict=True)),
             "verdict": self.verdict,
             "n_sims": self.ranks.n_sims,
-            "n_draws": self.ranks.n_draws,
+            "draws": asdict(self.draws),
             "n_dropped": self.n_dropped,
             "seed": self.seed,
             "settings": self.settings,
@@ -136,6 +139,7 @@ class Result:
             "format": _FORMAT,
             "test": self.test,
             "n_draws": self.ranks.n_draws,
+            "draws": asdict(self.draws),
             "reading": self.reading.value,
             "names": self.names,
             "seed": self.seed,
@@ -154,8 +158,8 @@ class Result:
     def __repr__(self) -> str:
         dropped = f" ({self.n_dropped} invalid ones dropped)" if self.n_dropped else ""
         return (
-            f"{self.test} on {self.ranks.n_sims} simulations{dropped} × {self.ranks.n_draws} "
-            f"draws, p = {self.p_value:.2g}: {self.verdict}"
+            f"{self.test} on {self.ranks.n_sims} simulations{dropped} × {self.draws}, "
+            f"p = {self.p_value:.2g}: {self.verdict}"
         )
 
 
@@ -195,7 +199,8 @@ def tarp(
     :math:`\theta_r`. For an accurate posterior the ranks are uniform, whatever the reference.
 
     Arguments:
-        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; or `Simulations`.
+        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; a list with one
+            array a simulation; or `Simulations`.
         theta: The true parameters, `(n_sims, n_dims)`.
         x: The observations, `(n_sims, ...)`, for references that read them.
         reference: Where the balls are centred; see `tarpon.references`.
@@ -214,6 +219,7 @@ def tarp(
     """
     sims = simulations(samples, theta, x=x, on_invalid=on_invalid)
     _check.needs_parameters(sims.n_dims)
+    _check.warn_if_chained(sims.samples, sims.log_weights)
     settings = {"reference": repr(reference), "metric": repr(metric)}
     sims, seed = begin("TARP", sims, engine, rng, reference=reference, metric=metric)
     place, break_ties = np.random.default_rng(seed).spawn(2)
@@ -221,10 +227,11 @@ def tarp(
     found = counts(left.points_alone(), region, _Apart(max(1, left.n_sims // 100)))
     return Result(
         "TARP",
-        broken(found, left.n_draws, break_ties),
+        broken(found, left, break_ties),
         _ball_reading(found["apart"]),
         _names(found["below"]),
         seed,
+        left.draws,
         sims.n_dropped,
         settings,
     )
@@ -266,7 +273,7 @@ def hpd(
     )
     sims, seed = begin("HPD", sims, engine, rng)
     ranks = rank(sims.densities_alone(), HighestDensity(), np.random.default_rng(seed))
-    return Result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims.n_dropped)
+    return Result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims.draws, sims.n_dropped)
 
 
 def sbc(
@@ -283,7 +290,8 @@ def sbc(
     parameter, and `p_value` their Bonferroni bound.
 
     Arguments:
-        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; or `Simulations`.
+        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; a list with one
+            array a simulation; or `Simulations`.
         theta: The true parameters, `(n_sims, n_dims)`.
         rng: A seed or a generator, for ties.
         on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
@@ -299,9 +307,11 @@ def sbc(
     """
     sims = simulations(samples, theta, on_invalid=on_invalid)
     _check.needs_parameters(sims.n_dims)
+    _check.warn_if_chained(sims.samples, sims.log_weights)
     sims, seed = begin("SBC", sims, engine, rng)
     ranks = rank(sims.points_alone(), HalfLines(), np.random.default_rng(seed))
-    return Result("SBC", ranks, Reading.SIDE, tuple(sims.names or ()), seed, sims.n_dropped)
+    names = tuple(sims.names or ())
+    return Result("SBC", ranks, Reading.SIDE, names, seed, sims.draws, sims.n_dropped)
 
 
 def load(path: str | Path) -> Result:
@@ -324,6 +334,7 @@ def load(path: str | Path) -> Result:
             Reading(about["reading"]),
             tuple(about["names"]),
             int(about["seed"]),
+            Draws(**about["draws"]),
             int(about["n_dropped"]),
             dict(about["settings"]),
         )

@@ -7,10 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.random import Generator
 
-from ._arrays import double, host, namespace
+from . import _unequal
+from ._arrays import beside, double, host, namespace
 from ._types import Array, Floats
 from .engine import Results, joined
-from .ranks import Ranks, broken
+from .ranks import Ranks, broken, counts
 from .regions import HalfLines
 from .simulations import Block, Simulations
 from .verdict import Estimate, held
@@ -44,32 +45,35 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """Means, widths and ends of the draws of all simulations, `(n_sims, n_dims)` each."""
+    """Means, widths and ends of the draws of all simulations, `(n_sims, n_dims)` each.
+
+    Arguments:
+        truth: The truths.
+        mean: The means of the draws.
+        sd: Their standard deviations.
+        outside: Whether the truth lies beyond all draws.
+        worth: How many equal draws a typical simulation has.
+        ranks: Of the truths among the draws, parameter by parameter.
+    """
 
     truth: Floats
     mean: Floats
     sd: Floats
     outside: Array
-    lag: float
+    worth: float
     ranks: Ranks
 
     @classmethod
     def of(cls, sims: Simulations, measured: Results, rng: Generator) -> "Effects":
         """Return the effects that follow from what was `measured` of every simulation."""
-        sd = measured["sd"]
-        together = float(measured["lag"].sum() / max(np.square(sd).sum(), 1e-300))
         return cls(
             host(sims.theta).astype(float),
             measured["mean"],
-            sd,
+            measured["sd"],
             measured["outside"],
-            together,
-            broken(measured, sims.n_draws, rng),
+            float(np.median(measured["worth"])),
+            broken(measured, sims, rng),
         )
-
-    @property
-    def n_draws(self) -> int:
-        return self.ranks.n_draws
 
     @cached_property
     def z(self) -> Floats:
@@ -87,7 +91,7 @@ class Effects:
         square = np.square(z - z.mean(axis=0)).mean(axis=1)
         n = len(square)
         # For normal draws z follows Student's t, whose variance is this.
-        expected = (1 + 1 / self.n_draws) * (self.n_draws - 1) / max(self.n_draws - 3, 0.5)
+        expected = (1 + 1 / self.worth) * (self.worth - 1) / max(self.worth - 3, 0.5)
         factor = np.sqrt(square.mean() * n / (n - 1) / expected)
         relative = square.std(ddof=1) / np.sqrt(n) / max(2 * square.mean(), 1e-300)
         ratio = np.exp(1.96 * relative)
@@ -95,7 +99,7 @@ class Effects:
 
     def informed(self) -> Array:
         """Return for which parameters the means of the draws differ by more than noise."""
-        noise = np.square(self.sd).mean(axis=0) / self.n_draws
+        noise = np.square(self.sd).mean(axis=0) / self.worth
         return self.mean.var(axis=0) > 3 * noise
 
     def recovered(self) -> Array:
@@ -114,8 +118,8 @@ class Effects:
                 self.width(k),
                 float(contraction[k]),
                 float(recovery[k]),
-                held(self.ranks.values[:, k], self.n_draws, 0.68, central=True),
-                held(self.ranks.values[:, k], self.n_draws, 0.95, central=True),
+                held(self.ranks.values[:, k], self.ranks.n_draws, 0.68, central=True),
+                held(self.ranks.values[:, k], self.ranks.n_draws, 0.95, central=True),
             )
             for k, name in enumerate(names)
         )
@@ -123,23 +127,40 @@ class Effects:
 
 def measure(sims: Simulations) -> Results:
     """Return the mean, sd and ends of the draws of some simulations, and where the truth is."""
-    below, equal = HalfLines().count(sims)
     found = joined(_measure(block) for block in sims.blocks())
-    return {"below": below, "equal": equal, **found}
+    return {**counts(sims, HalfLines()), **found}
 
 
 def _measure(block: Block) -> Results:
-    xp, draws, truth = namespace(block.points), double(block.points[1:]), block.points[0]
-    n_draws, mean = len(draws), draws.mean(axis=0)
-    about = draws - mean
-    variance = (about**2).mean(axis=0)
+    draws, truth = double(block.points[1:]), block.points[0]
+    mean, variance, worth, low, high = _weighted(block, draws) if block.weighted else _equal(draws)
+    unbiased = beside((worth / np.maximum(worth - 1, 0.5))[:, None], draws)
     found = {
         "mean": mean,
-        "sd": (variance * (n_draws / (n_draws - 1))) ** 0.5,
-        "outside": (truth < xp.amin(draws, axis=0)) | (truth > xp.amax(draws, axis=0)),
-        "lag": (about[1:] * about[:-1]).sum(axis=(0, 2)) / (n_draws - 1),
+        "sd": (variance * unbiased) ** 0.5,
+        "outside": (truth < low) | (truth > high),
+        "worth": worth,
     }
     return {name: host(values) for name, values in found.items()}
+
+
+def _equal(draws: Array) -> tuple[Array, ...]:
+    """Return mean, variance, number, smallest and largest of draws."""
+    xp, mean = namespace(draws), draws.mean(axis=0)
+    variance = ((draws - mean) ** 2).mean(axis=0)
+    worth = np.full(draws.shape[1], float(len(draws)))
+    return mean, variance, worth, xp.amin(draws, axis=0), xp.amax(draws, axis=0)
+
+
+def _weighted(block: Block, draws: Array) -> tuple[Array, ...]:
+    """Return the same of draws by their weights, and of those that weigh anything."""
+    xp, weights = namespace(draws), _unequal.weights(block.log_weights[1:])
+    share = beside((weights / weights.sum(axis=0))[..., None], draws)
+    mean = (share * draws).sum(axis=0)
+    variance = (share * (draws - mean) ** 2).sum(axis=0)
+    low = xp.amin(xp.where(share > 0, draws, np.inf), axis=0)
+    high = xp.amax(xp.where(share > 0, draws, -np.inf), axis=0)
+    return mean, variance, _unequal.effective(block.log_weights[1:]), low, high
 
 
 def _correlations(a: Floats, b: Floats) -> Floats:

@@ -11,7 +11,6 @@ from .inference.swaps import Sums, log_mean_exp, log_ratio, row_p_values, standa
 from .simulations import Simulations
 from .verdict import unsigned
 
-_CHAIN = 0.1  # the autocorrelation of neighbouring draws from which they look like a chain
 _FEWEST_FOR_RECOVERY = 20
 _ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all parameters
 _SHAPE = ("radial", "posterior balls", "random balls", "residuals", "density")
@@ -81,14 +80,16 @@ def findings(
     return (*named, *_outside(evidence, level))
 
 
-def warnings(effects: Effects) -> tuple[str, ...]:
-    """Return what is odd about the draws, whatever the test says."""
+def warnings(effects: Effects, chained: str | None) -> tuple[str, ...]:
+    """Return what is odd about the draws, whatever the test says.
+
+    Arguments:
+        effects: What was measured of them.
+        chained: What to say of chains, if they look like some.
+    """
     found = []
-    if effects.lag >= _CHAIN:
-        found.append(
-            f"Neighbouring draws correlate by {effects.lag:.2f}. Draws of a chain are not "
-            f"independent and look overconfident: thin the chains first."
-        )
+    if chained:
+        found.append(chained[:1].upper() + chained[1:])
     if len(effects.truth) >= _FEWEST_FOR_RECOVERY and not effects.recovered().any():
         found.append(
             "The draws are uncorrelated with the truths in every parameter: the estimator "
@@ -229,6 +230,8 @@ def _outside(evidence: _Evidence, level: float) -> tuple[Finding, ...]:
     """Return whether truths lie beyond all of their draws more often than draws would."""
     from scipy.special import bdtrc
 
+    if evidence.sims.weighted:
+        return ()  # there is no one number of truths to expect there
     outside = evidence.effects.outside.sum(axis=0)
     n_sims, expected = evidence.sims.n_sims, 2 / (evidence.sims.n_draws + 1)
     p = bdtrc(np.maximum(outside - 1, 0), n_sims, expected) * evidence.sims.n_dims

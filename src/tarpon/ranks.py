@@ -13,14 +13,18 @@ from .engine import Results, joined
 from .regions import Counted, Region
 from .simulations import Simulations
 
+N_LEVELS = 999  # of ranks among weighted draws, less one
+
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
     r"""Ranks :math:`r_i \in \{0, \dots, n\}` of the truths among :math:`n` draws.
 
+    Where draws differ in number or weight, ranks are in levels of the weight below the truth.
+
     Arguments:
         values: Of shape `(n_sims,)`, or `(n_sims, n_scores)` for several scores.
-        n_draws: The number of draws :math:`n`.
+        n_draws: The number of draws :math:`n`, or of levels less one.
     """
 
     values: Ints
@@ -47,13 +51,24 @@ def rank(sims: Simulations, region: Region, rng: Generator) -> Ranks:
     .. math::
         r_i = \#\{j : s_{ij} < s^*_i\} + \mathrm{Uniform}\{0, \dots, \#\{j : s_{ij} = s^*_i\}\}
     """
-    return broken(counts(sims, region), sims.n_draws, rng)
+    return broken(counts(sims, region), sims, rng)
 
 
-def broken(counts: Results, n_draws: int, rng: Generator) -> Ranks:
-    """Return the ranks that follow from counts, with ties broken at random."""
-    ties = rng.integers(counts["equal"], endpoint=True)
-    return Ranks(counts["below"] + ties, n_draws=n_draws)
+def broken(counts: Results, sims: Simulations, rng: Generator) -> Ranks:
+    r"""Return the ranks that follow from counts, with ties broken at random.
+
+    Of weighted draws, with the truth's own weight :math:`w^*` and :math:`V` uniform,
+
+    .. math:: u_i = \frac{\sum_{s_{ij} < s^*_i} w_{ij} + V_i \Big(w^*_i
+              + \sum_{s_{ij} = s^*_i} w_{ij}\Big)}{w^*_i + \sum_j w_{ij}}
+
+    is exactly uniform, and a thousand levels of it stand for all.
+    """
+    if not sims.weighted:
+        ties = rng.integers(counts["equal"], endpoint=True)
+        return Ranks(counts["below"] + ties, n_draws=sims.n_draws)
+    u = counts["below"] + rng.uniform(size=counts["below"].shape) * counts["equal"]
+    return Ranks(np.minimum((u * (N_LEVELS + 1)).astype(np.int64), N_LEVELS), n_draws=N_LEVELS)
 
 
 Beside = Callable[[Simulations, Region], Results]
@@ -61,6 +76,8 @@ Beside = Callable[[Simulations, Region], Results]
 
 def counts(sims: Simulations, region: Region, beside: Beside | None = None) -> Results:
     """Count the draws below and equal to each truth, wherever they are.
+
+    Of weighted draws, add up the weights, over the sum of all with the truth's.
 
     Arguments:
         sims: The simulations.
@@ -84,8 +101,11 @@ def _counts_of_part(part: Simulations, *, region: Region, beside: Beside | None)
 
 
 def _counts(sims: Simulations, region: Region, beside: Beside | None) -> Results:
-    below, equal = (
-        region.count(sims) if isinstance(region, Counted) else regions.count(region, sims)
-    )
+    count = regions.weigh if sims.weighted else _count
+    below, equal = count(region, sims)
     more = {} if beside is None else beside(sims, region)
     return {"below": below, "equal": equal, **more}
+
+
+def _count(region: Region, sims: Simulations) -> tuple[Ints, Ints]:
+    return region.count(sims) if isinstance(region, Counted) else regions.count(region, sims)

@@ -254,9 +254,26 @@ def count(region: Region, sims: Simulations) -> tuple[Ints, Ints]:
     """Count the draws that score below, and the same as, the truth, block by block."""
     below, equal = [], []
     for block in sims.blocks():
-        shape = (sims.n_draws + 1, block.where.stop - block.where.start)
-        scores = _check.scores(region.scores(block), shape)
-        truth = scores[0]
-        below.append(host((scores < truth).sum(axis=0)))
-        equal.append(host((scores == truth).sum(axis=0)) - 1)
+        scores = _scores(region, block)
+        below.append(host((scores < scores[0]).sum(axis=0)))
+        equal.append(host((scores == scores[0]).sum(axis=0)) - 1)
     return np.concatenate(below), np.concatenate(equal)
+
+
+def weigh(region: Region, sims: Simulations) -> tuple[Floats, Floats]:
+    """Return the share of the weight that scores below, and the same as, the truth.
+
+    The truth's own is part of the latter.
+    """
+    below, equal = [], []
+    for block in sims.blocks():
+        scores, share = host(_scores(region, block)), block.weights / block.weights.sum(axis=0)
+        share = share[..., None] if scores.ndim == 3 else share
+        below.append(np.where(scores < scores[0], share, 0.0).sum(axis=0))
+        equal.append(np.where(scores == scores[0], share, 0.0).sum(axis=0))
+    return np.concatenate(below), np.concatenate(equal)
+
+
+def _scores(region: Region, block: Block) -> Array:
+    shape = (block.n_points, block.where.stop - block.where.start)
+    return _check.scores(region.scores(block), shape)

@@ -3,21 +3,32 @@
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
 
-from . import _arrays, _check, _stored, backends
+from . import _arrays, _check, _stored, _unequal, backends
 from ._stored import Stored
 from ._types import RNG, Array, ArrayLike, Floats, Ints
+from ._unequal import Draws
 from ._whiten import replaced, whiten
 from .engine import Engine, Results, Run, joined
 
 _BLOCK_BYTES = 4 * 2**20
 _DEVICE_BLOCK_BYTES = 128 * 2**20
+# What simulations hold, by name, with the axis that counts them.
+_AXES = {
+    "samples": 1,
+    "theta": 0,
+    "x": 0,
+    "log_prob_samples": 1,
+    "log_prob_theta": 0,
+    "log_weights": 1,
+    "log_weights_theta": 0,
+}
 _AHEAD = 2  # pieces that are read from disk before they are needed
 _HERE = Run()
 
@@ -34,13 +45,24 @@ class Simulations:
     Samples on an accelerator (torch, JAX, CuPy) stay there, and truths go to them. Arrays on
     the CPU are used without a copy, except that bfloat16, which NumPy lacks, becomes float32.
 
+    Simulations may differ in their number of draws, and draws in their weight: the ranks of the
+    truths are as exact as those of equal draws.
+
     Arguments:
-        samples: The posterior draws, draws first, of shape `(n_draws, n_sims, n_dims)`.
+        samples: The posterior draws, draws first, of shape `(n_draws, n_sims, n_dims)`; or a list
+            with one array `(n_i, n_dims)` a simulation.
         theta: The true parameters, of shape `(n_sims, n_dims)`.
         x: What was observed, of shape `(n_sims, ...)`.
         log_prob_samples: The estimator's log-density of its draws, `(n_draws, n_sims)`, up to a
             constant that may differ between simulations.
         log_prob_theta: The same of the truths, `(n_sims,)`.
+        log_weights: The logarithms of the draws' weights, `(n_draws, n_sims)`, up to a constant
+            that may differ between simulations.
+        log_weights_theta: The same of the truths, `(n_sims,)`: the function of parameters and
+            observation that weighs the draws, at the truth. Where it is not known, draws are
+            resampled by weight, and the result says that it is approximate.
+        offsets: Where the draws of each simulation begin, and the last ones end, `(n_sims + 1,)`;
+            `samples` are then `(n_all, n_dims)`, those of one simulation after the other.
         names: One name a parameter.
         on_invalid: What to do with simulations that hold NaN or infinite values: `"raise"`, or
             `"drop"` to leave them out and count them in `n_dropped`.
@@ -49,16 +71,23 @@ class Simulations:
         >>> rng = np.random.default_rng(0)
         >>> Simulations(rng.normal(size=(99, 20, 3)), rng.normal(size=(20, 3)))
         Simulations(20 simulations, 99 draws each, 3 parameters)
+        >>> Simulations([rng.normal(size=(n, 3)) for n in (50, 80)], rng.normal(size=(2, 3)))
+        Simulations(2 simulations, 50 to 80 draws each, 3 parameters)
     """
 
-    samples: Array
-    theta: Array
+    samples: Any
+    theta: Any
     _: KW_ONLY
     x: Array | None = None
     log_prob_samples: Array | None = None
     log_prob_theta: Array | None = None
+    log_weights: Array | None = None
+    log_weights_theta: Array | None = None
+    offsets: InitVar[ArrayLike | None] = None
     names: Sequence[str] | None = None
     on_invalid: str = "raise"
+    resampled: bool = field(default=False, init=False)
+    """Whether draws were resampled by weights that are not known of the truths."""
     n_dropped: int = field(default=0, init=False)
     part_bytes: int = field(default=64 * 2**20, init=False)
     """How much is read, computed and kept together, in double precision."""
@@ -69,11 +98,16 @@ class Simulations:
     _centres: Floats | None = field(default=None, init=False)
     _checked: bool = field(default=False, init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, offsets: ArrayLike | None) -> None:
+        if offsets is not None or isinstance(self.samples, list | tuple):
+            self._set(**_unequal.dense({name: getattr(self, name) for name in _AXES}, offsets))
         samples, theta = _check.points(self.samples, self.theta)
         n_draws, n_sims, n_dims = samples.shape
         draws, truths = _check.log_probs(
             self.log_prob_samples, self.log_prob_theta, n_draws, n_sims
+        )
+        weights, own = _check.log_weights(
+            self.log_weights, self.log_weights_theta, (n_draws, n_sims)
         )
         self._set(
             samples=samples,
@@ -81,6 +115,8 @@ class Simulations:
             x=_check.observations(self.x, n_sims),
             log_prob_samples=draws,
             log_prob_theta=truths,
+            log_weights=weights,
+            log_weights_theta=own,
             names=_check.names(self.names, n_dims),
         )
         if self.at_hand:
@@ -116,6 +152,16 @@ class Simulations:
         return int(self.samples.shape[2])
 
     @property
+    def weighted(self) -> bool:
+        """Whether draws weigh differently, those that are not there nothing."""
+        return self.log_weights is not None
+
+    @property
+    def draws(self) -> Draws:
+        """How many draws there are, and how many they are worth."""
+        return _unequal.draws(self.log_weights, self.n_draws, approximate=self.resampled)
+
+    @property
     def where(self) -> slice:
         """Which of all simulations these are."""
         return slice(self.start, self.start + self.n_sims)
@@ -123,7 +169,7 @@ class Simulations:
     @property
     def at_hand(self) -> bool:
         """Whether everything is in memory."""
-        return not any(isinstance(array, Stored) for array in self._all())
+        return not any(isinstance(array, Stored) for _, array, _ in self._by_axis())
 
     @property
     def box(self) -> tuple[Array, Array]:
@@ -148,7 +194,7 @@ class Simulations:
         return self._centres
 
     def _centres_at_hand(self) -> Floats:
-        if _arrays.package(self.samples) == "jax":
+        if self.weighted or _arrays.package(self.samples) == "jax":
             return np.concatenate([_arrays.host(block.centre) for block in self.blocks()])
         double = _arrays.namespace(self.samples).float64
         total = self.samples.sum(axis=0, dtype=double) + self.theta
@@ -169,10 +215,11 @@ class Simulations:
 
         The box stays that of all points: it is symmetric in the ones that are left.
         """
-        if self.n_draws <= n:
-            raise ValueError(
-                f"holding out {n} of {self.n_draws} draws leaves none to rank: draw more."
-            )
+        fewest = self.draws.fewest
+        if fewest <= n:
+            raise ValueError(f"holding out {n} of {fewest} draws leaves none to rank: draw more.")
+        if self.weighted:
+            return self._hold_out_weighted(n)
         if self.at_hand:
             held = self.samples[-n:]
         else:
@@ -183,6 +230,32 @@ class Simulations:
         if self.log_prob_samples is not None:
             left._set(log_prob_samples=_first(self.log_prob_samples, -n))
         return left, held
+
+    def _hold_out_weighted(self, n: int) -> "tuple[Simulations, Array]":
+        """Hold out the last draws that weigh anything, which then weigh nothing."""
+        assert self.log_weights is not None
+        left, there = self._fetched(), self.log_weights > -np.inf
+        last = there & (there[::-1].cumsum(axis=0)[::-1] <= n)
+        sim, draw = np.nonzero(last.T)
+        held = left.samples[draw, sim].reshape(self.n_sims, n, self.n_dims).swapaxes(0, 1)
+        left._set(log_weights=np.where(last, -np.inf, self.log_weights), _centres=None)
+        return left, held
+
+    def equalised(self, rng: Generator) -> "Simulations":
+        """Return simulations whose draws weigh the same, where the truths' weights are not known.
+
+        Each draw is kept with the probability of its weight over the largest of its simulation.
+        """
+        if self.log_weights is None or self.log_weights_theta is not None:
+            return self
+        some = copy(self)
+        some._set(
+            log_weights=_unequal.accepted(self.log_weights, rng),
+            log_weights_theta=np.zeros(self.n_sims, np.float32),
+            resampled=True,
+            _centres=None,
+        )
+        return some
 
     def without(self, *names: str) -> "Simulations":
         """Return the simulations without some of what is known of them, so that it is not read."""
@@ -321,13 +394,10 @@ class Simulations:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
-    def _all(self) -> tuple[Any, ...]:
-        return self.samples, self.theta, self.x, self.log_prob_samples, self.log_prob_theta
-
     def _by_axis(self) -> Iterator[tuple[str, Any, int]]:
         """Yield what there is, by name, with the axis that counts the simulations."""
-        names = ("samples", "theta", "x", "log_prob_samples", "log_prob_theta")
-        for name, array, axis in zip(names, self._all(), (1, 0, 0, 1, 0), strict=True):
+        for name, axis in _AXES.items():
+            array = getattr(self, name)
             if array is not None:
                 yield name, array, axis
 
@@ -375,6 +445,11 @@ class Simulations:
             for log_prob in (self.log_prob_samples, self.log_prob_theta[None]):
                 bad = (log_prob != log_prob) | (log_prob == np.inf)
                 invalid |= _arrays.host(bad.any(axis=0))
+        if self.log_weights is not None:
+            finite = (self.log_weights < np.inf).all(axis=0)
+            invalid |= ~(finite & (self.log_weights > -np.inf).any(axis=0))
+        if self.log_weights_theta is not None:
+            invalid |= ~(self.log_weights_theta < np.inf)
         return invalid
 
     def _drop(self, invalid: Array) -> None:
@@ -390,7 +465,7 @@ class Simulations:
     def __repr__(self) -> str:
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
         return (
-            f"Simulations({self.n_sims} simulations, {self.n_draws} draws each, "
+            f"Simulations({self.n_sims} simulations, {self.draws} each, "
             f"{self.n_dims} parameters{dropped})"
         )
 
@@ -434,7 +509,7 @@ def begin(
         },
         rng,
     )
-    return sims.on(run), run.seed
+    return sims.on(run).equalised(np.random.default_rng([run.seed, 1])), run.seed
 
 
 class _InvalidError(Exception):
@@ -525,8 +600,28 @@ class Block:
         return slice(self.where.start - self.sims.start, self.where.stop - self.sims.start)
 
     def hidden(self, rng: Generator) -> "Block":
-        """Return the block with each truth at a random place among its points."""
-        return replace(self, truth=rng.integers(self.n_points, size=len(self.truth)))
+        """Return the block with each truth at a random place among its points.
+
+        Among those that weigh anything, where some do not: then they stay where they are, and
+        nothing tells the truth from them.
+        """
+        if self.sims.log_weights is None:
+            return replace(self, truth=rng.integers(self.n_points, size=len(self.truth)))
+        there = self.sims.log_weights[:, self.here] > -np.inf
+        there = np.concatenate([there, np.ones((1, len(self.truth)), dtype=bool)])
+        chosen = rng.integers(there.sum(axis=0))
+        return replace(self, truth=(there.cumsum(axis=0) > chosen).argmax(axis=0))
+
+    def labels(self, n_rows: int, rng: Generator) -> Ints:
+        """Return points to play the truth, each as likely as its weight, `(n_rows, n_block)`."""
+        n_block = len(self.truth)
+        if not self.weighted:
+            return rng.integers(self.n_points, size=(n_rows, n_block))
+        share = self.weights.cumsum(axis=0)
+        share /= share[-1]
+        chosen = rng.uniform(size=(n_block, n_rows))
+        rows = (np.searchsorted(*both, side="right") for both in zip(share.T, chosen, strict=True))
+        return np.stack(list(rows), axis=1)
 
     @cached_property
     def points(self) -> Array:
@@ -551,23 +646,48 @@ class Block:
         """The truths and draws alone: what scales, centres and references are made of."""
         return self.points[: self.n_points]
 
+    @property
+    def weighted(self) -> bool:
+        return self.sims.weighted
+
+    @cached_property
+    def log_weights(self) -> Floats:
+        """The logarithms of the weights of the points, of shape `(n_points, n_block)`."""
+        draws, truths = self.sims.log_weights, self.sims.log_weights_theta
+        assert draws is not None
+        assert truths is not None
+        return self._pooled(truths[self.here], draws[:, self.here])
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The weights of the points, the largest of each simulation 1, `(n_points, n_block)`."""
+        return _unequal.weights(self.log_weights)
+
     @cached_property
     def centre(self) -> Floats:
         """The mean of the points of each simulation, of shape `(n_block, n_dims)`."""
-        return self.pooled.mean(axis=0, dtype=_arrays.namespace(self.points).float64)
+        return self._mean(self.pooled)
 
     @cached_property
     def spread(self) -> Floats:
         """Their standard deviation, 1 for parameters that do not vary, `(n_block, n_dims)`."""
         about = self.pooled - self.centre
         about *= about
-        sd = about.mean(axis=0) ** 0.5
+        sd = self._mean(about) ** 0.5
         return _arrays.namespace(sd).where(sd > 0, sd, 1.0)
+
+    def _mean(self, numbers: Array) -> Floats:
+        """Return the mean of numbers of the points, each by its weight."""
+        if not self.weighted:
+            return numbers.mean(axis=0, dtype=_arrays.namespace(numbers).float64)
+        share = self.weights / self.weights.sum(axis=0)
+        return (_arrays.beside(share, numbers)[..., None] * numbers).sum(axis=0)
 
     @cached_property
     def whitened(self) -> Floats:
         """The points about their centre, decorrelated and in units of their spread."""
-        y = whiten(self.points, self.n_points, self.centre, self.spread)
+        weights = self.weights if self.weighted else None
+        y = whiten(self.points, self.n_points, self.centre, self.spread, weights)
         return y if self.played is None else replaced(y, self.n_points, self.played)
 
     @cached_property

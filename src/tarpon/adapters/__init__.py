@@ -1,5 +1,5 @@
 """Adapters: from what other tools write to `Simulations`."""
 
-from . import files
+from . import chains, files
 
-__all__ = ["files"]
+__all__ = ["chains", "files"]

@@ -49,10 +49,8 @@ class Swaps(Protocol):
         """Return truths and draws as one array, the truths at their places."""
         ...
 
-    def decorrelate(
-        self, points: Array, n_points: int, correlation: Callable[[Array], Array]
-    ) -> Array:
-        """Return points `(n_sims, n_all, n_dims)` without the correlations of the first ones."""
+    def decorrelate(self, points: Array, correlation: Callable[[slice], Array]) -> Array:
+        """Return points `(n_sims, n_all, n_dims)` without the correlations of simulations."""
         ...
 
     def inner_products(self, a: Array, b: Array) -> Array:

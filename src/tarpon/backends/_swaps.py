@@ -30,19 +30,18 @@ def pool(truths: Array, draws: Array, place: Ints) -> Array:
     return pooled
 
 
-def decorrelate(points: Array, n_points: int, correlation: Callable[[Array], Array]) -> Array:
-    """Return points without the correlations of the first ones, overwriting them.
+def decorrelate(points: Array, correlation: Callable[[slice], Array]) -> Array:
+    """Return points without their correlations, overwriting them.
 
     Arguments:
         points: Standardised, in single precision, of shape `(n_sims, n_all, n_dims)`.
-        n_points: How many of them define correlations.
-        correlation: Returns the correlations of such points, `(n_sims, n_dims, n_dims)`.
+        correlation: Returns the correlations of some simulations, `(n_some, n_dims, n_dims)`.
     """
     from scipy.linalg.blas import strsm
 
     def run(first: int, last: int) -> None:
-        part = points[first:last]
-        for z, root in zip(part, np.linalg.cholesky(correlation(part[:, :n_points])), strict=True):
+        part = slice(first, last)
+        for z, root in zip(points[part], np.linalg.cholesky(correlation(part)), strict=True):
             # Transposed views are what Fortran wants, so this solves without a copy.
             z[...] = strsm(1.0, root.T, z.T, trans_a=1, overwrite_b=1).T
 
@@ -85,6 +84,82 @@ def _comparable(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind == "f":
         return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
     return np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
+
+
+def weighted_ranks(
+    scores: Array, weights: Array, played: Array, n_levels: int
+) -> tuple[Array, Array]:
+    """Rank all points of every simulation by the weight below them, in so many levels.
+
+    Half of its own weight counts as below a point, and of points that score the same the earlier
+    ones. A point beyond those with weights ranks as if it stood in the place, and had the
+    weight, of the point that it is `played` by.
+
+    Arguments:
+        scores: Of shape `(n_sims, n_all, n_scores)`.
+        weights: What the first points weigh, `(n_sims, n_points)`.
+        played: The weighted points that the others stand for, `(n_sims, n_all - n_points)`.
+        n_levels: The number of ranks.
+
+    Returns:
+        Ranks from 0 to `n_levels - 1`, of the shape of `scores`; and in how many scores each
+        point equals another that weighs anything, of shape `(n_sims, n_all)`.
+    """
+    columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
+    ranks = np.empty(scores.shape, np.uint16)
+    tied = np.zeros(scores.shape[:2], np.int32)
+
+    def run(first: int, last: int) -> None:
+        part = slice(first, last)
+        order = np.argsort(columns[part, :, : weights.shape[1]], axis=2, kind="stable")
+        _weighted_kernel(
+            columns[part], order, weights[part], played[part], n_levels, ranks[part], tied[part]
+        )
+
+    each(run, len(scores), 16 * scores.nbytes)
+    return ranks, tied
+
+
+@compiled
+def _weighted_kernel(
+    columns: Array, order: Array, weights: Array, played: Array, n_levels: int, ranks: Array,
+    tied: Array,
+) -> None:  # fmt: skip
+    n_sims, n_scores, n_all = columns.shape
+    n_points = weights.shape[1]
+    below = np.zeros(n_points + 1)
+    for i in range(n_sims):
+        weight = weights[i]
+        for k in range(n_scores):
+            column, at = columns[i, k], order[i, k]
+            for j in range(n_points):
+                below[j + 1] = below[j] + weight[at[j]]
+            per_weight = n_levels / below[n_points]
+            start = 0
+            while start < n_points:
+                stop, heavy = start, 0
+                while stop < n_points and column[at[stop]] == column[at[start]]:
+                    heavy += weight[at[stop]] > 0
+                    stop += 1
+                for j in range(start, stop):
+                    e = at[j]
+                    middle = (below[j] + 0.5 * weight[e]) * per_weight
+                    ranks[i, e, k] = min(int(middle), n_levels - 1)
+                    tied[i, e] += heavy > 1 and weight[e] > 0
+                start = stop
+            for e in range(n_points, n_all):
+                p, low, high = played[i, e - n_points], 0, n_points
+                while low < high:
+                    half = (low + high) // 2
+                    if column[at[half]] < column[e]:
+                        low = half + 1
+                    else:
+                        high = half
+                others = below[low] - (weight[p] if column[p] < column[e] else 0.0)
+                middle = (others + 0.5 * weight[p]) * per_weight
+                ranks[i, e, k] = min(max(int(middle), 0), n_levels - 1)
+        for e in range(n_points, n_all):
+            tied[i, e] = tied[i, played[i, e - n_points]]
 
 
 @compiled

@@ -27,9 +27,9 @@ def pool(truths: Tensor, draws: Tensor, place: Ints) -> Tensor:
     return pooled
 
 
-def decorrelate(points: Tensor, n_points: int, correlation: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return points without the correlations of the first ones."""
-    roots = torch.linalg.cholesky(correlation(points[:, :n_points]))
+def decorrelate(points: Tensor, correlation: Callable[[slice], Tensor]) -> Tensor:
+    """Return points without their correlations."""
+    roots = torch.linalg.cholesky(correlation(slice(None)))
     return torch.linalg.solve_triangular(roots, points.mT, upper=False).mT.contiguous()
 
 

@@ -23,7 +23,9 @@ from .. import _arrays, _check, backends
 from .._stored import Rows, Window
 from .._types import Array, Floats, Ints
 from ..backends import _threads
+from ..backends._swaps import weighted_ranks
 from ..engine import Results, joined
+from ..ranks import N_LEVELS
 from ..regions import Region, cut
 from ..simulations import Block, Simulations
 
@@ -154,7 +156,7 @@ def swap(
     n_rows, n_plays = n_swaps + 1, 0 if plants is None else plants.n_plays
     slope_of = _standard_columns(sims.centres())
     recipe = _Recipe(
-        components(sims.n_draws + 1),
+        components(N_LEVELS + 1 if sims.weighted else sims.n_draws + 1),
         np.sort(choose.permutation(sims.n_dims)[:most_chosen]),
         n_rows,
         int(label.integers(2**63)),
@@ -224,7 +226,7 @@ class _Recipe:
         # Random numbers hang on the block, never on who computes it or when.
         hide, label = np.random.default_rng([self.seed, block.where.start]).spawn(2)
         block = block.hidden(hide)
-        swaps = label.integers(block.n_points, size=(self.n_rows - 1, len(block.truth)))
+        swaps = block.labels(self.n_rows - 1, label)
         block, slots, played = _planted(block, self.plants, label)
         slots = np.concatenate([block.truth[None], swaps, slots])
         slots, table, slope_of, features = (
@@ -232,7 +234,7 @@ class _Recipe:
             for numbers in (slots, self.table, slope_of, features)
         )
         for name, part in parts.items():
-            ranks, tied = _ranks(part.region, block, played)
+            ranks, tied = _ranks(part.region, block, played, len(self.table))
             adder.add_part(name, part.pooled, ranks, slots, table)
             if name == "marginals":
                 scores = table[:, 0][ranks]
@@ -248,14 +250,14 @@ def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Blo
     if plants is None:
         nothing = np.empty((0, n_block), dtype=np.int64)
         return block, nothing, nothing
-    plays = label.integers(block.n_points, size=(plants.n_plays, n_block))
+    plays = block.labels(plants.n_plays, label)
     played = np.tile(plays, (plants.n_extra // plants.n_plays, 1))
     extra = np.broadcast_to(block.n_points + np.arange(plants.n_extra)[:, None], played.shape)
     planted = block.extended(plants.points(block, played), played)
     return planted, np.concatenate([plays, extra]), played
 
 
-def _ranks(region: Region, block: Block, played: Ints) -> tuple[Array, Array]:
+def _ranks(region: Region, block: Block, played: Ints, n_levels: int) -> tuple[Array, Array]:
     """Return pooled ranks `(n_block, n_all, n_scores)` of a region, and how often points tie."""
     scores = _arrays.beside(_check.where_it_is("scores", region.scores(block), 1), block.points)
     n_all = len(block.points)
@@ -265,8 +267,13 @@ def _ranks(region: Region, block: Block, played: Ints) -> tuple[Array, Array]:
         scores = _arrays.namespace(scores).concatenate([scores, extra])
     scores = _arrays.beside(_check.scores(scores, (n_all, len(block.truth))), block.points)
     scores = scores[..., None] if scores.ndim == 2 else scores
+    by_sim = scores.swapaxes(0, 1)
+    if block.weighted:
+        found = weighted_ranks(_arrays.host(by_sim), block.weights.T, played.T, n_levels)
+        ranks, tied = (_arrays.beside(numbers.astype(np.int64), scores) for numbers in found)
+        return ranks, tied
     rank = backends.swaps(scores).pooled_ranks
-    return rank(scores.swapaxes(0, 1), block.n_points, _arrays.beside(played.T, scores))
+    return rank(by_sim, block.n_points, _arrays.beside(played.T, scores))
 
 
 def _standard_columns(numbers: Floats) -> Floats:
@@ -341,7 +348,9 @@ class _Adder:
             for name, values in sums.items()
             if name.startswith(_MOMENTS)
         }
-        moments["marginals"] = marginals / root
+        # Weighted ranks have no moments that are known beforehand.
+        known = standardise(marginals, n_rows) if sims.weighted else marginals / root
+        moments["marginals"] = known
         moments["marginals"][:, 0] *= gauge
         some = gauge[:n_rows, chosen]
         return Sums(

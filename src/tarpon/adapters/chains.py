@@ -1,0 +1,127 @@
+r"""Chains: Markov chains hold fewer draws than they have steps.
+
+Neighbouring steps are alike, so ranks among them pile up at both ends, as those of an
+overconfident posterior do. `thin` keeps so few of the steps that they are about independent.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from .. import _check
+from .._types import Array, ArrayLike, Floats
+from ..simulations import Simulations
+
+__all__ = ["effective", "thin"]
+
+_TAILS = (0.05, 0.95)
+
+
+def thin(
+    chains: ArrayLike | Sequence[ArrayLike],
+    theta: ArrayLike,
+    *,
+    log_prob_chains: ArrayLike | Sequence[ArrayLike] | None = None,
+    **more: Any,
+) -> Simulations:
+    r"""Return simulations with as many draws of each chain as it is worth.
+
+    Of :math:`m` steps that are worth :math:`n` independent draws, every
+    :math:`\lceil m / n \rceil`-th is kept, so that simulations may differ in their number of
+    draws. The chains are taken to have forgotten where they began. Needs arviz-stats.
+
+    Arguments:
+        chains: Of shape `(n_chains, n_steps, n_sims, n_dims)`, or `(n_steps, n_sims, n_dims)`
+            for one chain a simulation; or a list with one array `(n_chains, n_steps, n_dims)` or
+            `(n_steps, n_dims)` a simulation.
+        theta: The true parameters, `(n_sims, n_dims)`.
+        log_prob_chains: The log-density of every step, like `chains` without their last axis.
+        more: What else `Simulations` take.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> steps = np.cumsum(rng.normal(size=(2, 500, 20, 1)), axis=1)  # they hardly mix
+        >>> thin(steps, rng.normal(size=(20, 1))).draws.most < 50
+        True
+    """
+    each = _each(chains, 3)
+    if log_prob_chains is None:
+        kept = [_kept(chain) for chain in each]
+    else:
+        densities = _each(log_prob_chains, 2)
+        kept = [_kept(*both) for both in zip(each, densities, strict=True)]
+        more["log_prob_samples"] = _steps(densities, kept)
+    return Simulations(_steps(each, kept), theta, **more)
+
+
+def _steps(each: list[Array], kept: list[slice]) -> list[Array]:
+    """Return the steps that are kept of all chains of a simulation, one after the other."""
+    both = zip(each, kept, strict=True)
+    return [chain.reshape(-1, *chain.shape[2:])[some] for chain, some in both]
+
+
+def effective(chain: ArrayLike, log_prob: ArrayLike | None = None) -> Floats:
+    """Return how many independent draws a simulation's chains are worth, score by score.
+
+    The smaller of the numbers for the bulk and for the tails (Vehtari et al., 2021), of every
+    parameter, of the distance from the mean, and of the log-density if there is one.
+
+    Arguments:
+        chain: Of shape `(n_chains, n_steps, n_dims)`.
+        log_prob: The log-density of every step, `(n_chains, n_steps)`.
+    """
+    array_stats = _array_stats()
+    scores = _scores(_check.array("chain", chain).astype(float), log_prob)
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    bulk = array_stats.ess(scores, method="bulk", **axes)
+    tail = array_stats.ess(scores, method="tail", prob=_TAILS, **axes)
+    return np.fmin(bulk, tail)
+
+
+def _scores(chain: Floats, log_prob: ArrayLike | None) -> Floats:
+    """Return what is ranked of every step, `(n_chains, n_steps, n_scores)`."""
+    sd = chain.std(axis=(0, 1))
+    about = (chain - chain.mean(axis=(0, 1))) / np.where(sd > 0, sd, 1.0)
+    scores = [chain, np.square(about).sum(axis=2, keepdims=True)]
+    if log_prob is not None:
+        scores.append(np.asarray(log_prob, dtype=float)[..., None])
+    return np.concatenate(scores, axis=2)
+
+
+def _kept(chain: Array, log_prob: Array | None = None) -> slice:
+    """Return which steps of the chains, one after the other, are kept."""
+    n_steps = chain.shape[0] * chain.shape[1]
+    worth = effective(chain, log_prob)
+    worth = worth[np.isfinite(worth)]  # a parameter that never varies has no such number
+    every = ceil(n_steps / max(1.0, worth.min())) if len(worth) else 1
+    return slice(every - 1, None, every)
+
+
+def _each(chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
+    """Return one array `(n_chains, n_steps, ...)` a simulation."""
+    if isinstance(chains, list | tuple):
+        rows = [_check.array("chains", chain) for chain in chains]
+    else:
+        whole = _check.array("chains", chains)
+        rows = list(np.moveaxis(whole, 2, 0) if whole.ndim == n_axes + 1 else whole.swapaxes(0, 1))
+    rows = [row[None] if row.ndim == n_axes - 1 else row for row in rows]
+    for i, row in enumerate(rows):
+        if row.ndim != n_axes or row.shape[1] < 4:
+            raise ValueError(
+                f"the chains of simulation {i} must be (n_chains, n_steps, n_dims) with 4 steps "
+                f"at least, but got {row.shape}."
+            )
+    return rows
+
+
+def _array_stats() -> Any:
+    try:
+        from arviz_stats.base import array_stats
+    except ImportError as error:
+        raise ImportError(
+            "effective numbers of draws need arviz-stats: install it with "
+            "`pip install tarpon[arviz]`."
+        ) from error
+    return array_stats

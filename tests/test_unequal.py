@@ -1,0 +1,391 @@
+"""Draws of unequal weight and number, and chains: exact where the others are."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+from scipy.stats import binom
+
+import tarpon
+from tarpon import Simulations
+from tarpon._unequal import Draws, accepted, effective
+from tarpon.adapters import chains
+from tarpon.backends._swaps import pooled_ranks, weighted_ranks
+from tarpon.references import Posterior
+
+
+def weighted(n_sims, n_draws, n_dims=2, *, shift=0.4, wide=1.5, seed=0, known=True, error=0.0):
+    """Return draws of a proposal with weights to a normal posterior, off by an error."""
+    rng = np.random.default_rng(seed)
+    mean = 3 * rng.normal(size=(n_sims, n_dims))
+    theta = mean + rng.normal(size=mean.shape)
+    draws = mean + error + shift + wide * rng.normal(size=(n_draws, *mean.shape))
+    constant = 100 * rng.normal(size=n_sims)
+
+    def log_prob(points):
+        return -0.5 * ((points - mean - error) ** 2).sum(axis=-1)
+
+    def log_weights(points):
+        proposed = ((points - mean - error - shift) / wide) ** 2
+        return log_prob(points) + 0.5 * proposed.sum(axis=-1) + constant
+
+    return Simulations(
+        draws,
+        theta,
+        x=mean,
+        log_prob_samples=log_prob(draws),
+        log_prob_theta=log_prob(theta),
+        log_weights=log_weights(draws),
+        log_weights_theta=log_weights(theta) if known else None,
+    )
+
+
+def ragged(n_sims=60, n_dims=2, *, seed=0, width=1.0, fewest=1, most=40):
+    rng = np.random.default_rng(seed)
+    mean = 3 * rng.normal(size=(n_sims, n_dims))
+    number = rng.integers(fewest, most, size=n_sims)
+    rows = [m + width * rng.normal(size=(n, n_dims)) for n, m in zip(number, mean, strict=True)]
+    return Simulations(rows, mean + rng.normal(size=mean.shape), x=mean)
+
+
+def chain(n_steps, n_sims, n_dims=1, *, rho=0.9, seed=0):
+    """Return draws of a normal posterior that follow each other in a chain, and truths."""
+    rng = np.random.default_rng(seed)
+    mean = 3 * rng.normal(size=(n_sims, n_dims))
+    noise = np.sqrt(1 - rho**2) * rng.normal(size=(n_steps + 200, n_sims, n_dims))
+    steps = lfilter([1.0], [1.0, -rho], noise, axis=0)[200:]
+    return mean + steps, mean + rng.normal(size=mean.shape)
+
+
+def quick_check(sims, rng):
+    return tarpon.check(sims, rng=rng, n_swaps=99)
+
+
+def at_level(p_values, level):
+    """Return whether p-values reject as often as they may: false alarm 1e-7 a call."""
+    return (p_values <= level).sum() <= binom.isf(1e-7, len(p_values), level)
+
+
+TESTS = {"tarp": tarpon.tarp, "sbc": tarpon.sbc, "hpd": tarpon.hpd, "check": quick_check}
+
+
+class TestWeights:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("n_draws", [20, 50])
+    @pytest.mark.parametrize("test", TESTS)
+    def test_keep_the_level(self, test, n_draws):
+        wide = {20: 2.0, 50: 3.0}[n_draws]
+        p = []
+        for seed in range(2000):
+            sims = weighted(20, n_draws, 1 + (test != "sbc"), wide=wide, seed=seed)
+            p.append(TESTS[test](sims, rng=seed).p_value)
+        assert all(at_level(np.array(p), level) for level in (0.01, 0.05, 0.1))
+
+    def test_without_the_truths_own_ranks_pile_up_at_the_ends(self):
+        """The naive weighted rank leaves the uniform one; the exact one does not."""
+        sims = weighted(20_000, 20, 1, wide=3.0)
+        w = np.exp(sims.log_weights - sims.log_weights.max(axis=0))
+        naive = (w * (sims.samples < sims.theta)[..., 0]).sum(axis=0) / w.sum(axis=0)
+        ends = int(((naive < 0.025) | (naive > 0.975)).sum())
+        assert ends > binom.isf(1e-12, 20_000, 0.05)
+        exact = tarpon.sbc(sims, rng=0).ranks.values[:, 0]
+        ends = int(((exact < 25) | (exact > 974)).sum())
+        assert binom.ppf(1e-7, 20_000, 0.05) <= ends <= binom.isf(1e-7, 20_000, 0.05)
+
+    @pytest.mark.parametrize("test", TESTS)
+    def test_let_errors_be_seen(self, test):
+        sims = weighted(400, 50, error=1.0)
+        assert TESTS[test](sims, rng=0).p_value <= 0.01
+
+    def test_that_are_ignored_are_seen_as_an_error(self):
+        sims = weighted(400, 50)
+        assert tarpon.check(sims.samples, sims.theta, rng=0).outcome == "inaccurate"
+
+    @pytest.mark.parametrize("test", [tarpon.tarp, tarpon.sbc, tarpon.hpd])
+    def test_that_are_equal_change_nothing(self, test):
+        """Weighted ranks of equal draws are those of equal draws, spread over more levels."""
+        sims = weighted(50, 30)
+        equal = Simulations(
+            sims.samples, sims.theta, log_prob_samples=sims.log_prob_samples,
+            log_prob_theta=sims.log_prob_theta, log_weights=np.full((30, 50), 7.0),
+            log_weights_theta=np.full(50, 7.0),
+        )  # fmt: skip
+        plain = sims.without("log_weights", "log_weights_theta")
+        found, wanted = test(equal, rng=0).ranks, test(plain, rng=0).ranks
+        assert found.n_draws == 999
+        assert (wanted.values / 31 < (found.values + 1) / 1000).all()
+        assert (found.values / 1000 < (wanted.values + 1) / 31).all()
+
+    def test_do_not_care_for_a_constant(self):
+        sims = weighted(30, 20)
+        other = sims.without()
+        shift = np.linspace(-900, 900, 30)
+        other._set(
+            log_weights=sims.log_weights + shift, log_weights_theta=sims.log_weights_theta + shift
+        )
+        for test in TESTS.values():
+            assert test(other, rng=0).p_value == test(sims, rng=0).p_value
+
+    def test_of_zero_are_as_if_the_draw_was_not_there(self):
+        sims = ragged(30, most=20)
+        values = tarpon.sbc(sims, rng=0).ranks.values
+        other = sims.without()
+        noise = 50 * np.random.default_rng(1).normal(size=sims.samples.shape)
+        gone = (sims.log_weights == -np.inf)[..., None]
+        other._set(samples=np.where(gone, noise, sims.samples))
+        np.testing.assert_array_equal(tarpon.sbc(other, rng=0).ranks.values, values)
+
+    def test_say_what_the_draws_are_worth(self):
+        sims = weighted(30, 20)
+        worth = effective(sims.log_weights)
+        assert sims.draws == Draws(20, 20, (worth.min(), worth.max()))
+        assert "20 weighted draws worth" in repr(tarpon.sbc(sims, rng=0))
+        assert "20 weighted draws worth" in str(quick_check(sims, 0))
+
+    def test_are_kept_in_files(self, tmp_path):
+        result = tarpon.sbc(weighted(30, 20), rng=0)
+        result.save(tmp_path / "result.npz")
+        again = tarpon.load(tmp_path / "result.npz")
+        assert str(again.draws) == str(result.draws)
+        assert again.p_value == result.p_value
+
+    def test_hold_for_references_that_are_draws(self):
+        sims = weighted(40, 20)
+        left, held = sims.hold_out(1)
+        np.testing.assert_array_equal(held[0], sims.samples[-1])
+        assert left.draws.most == 19
+        assert tarpon.tarp(sims, reference=Posterior(), rng=0).draws.most == 19
+
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            ({"log_weights": np.zeros((3, 5))}, r"must be \(5, 3\).*axes look swapped"),
+            ({"log_weights": np.zeros((5, 4))}, r"must be \(5, 3\), but got \(5, 4\)"),
+            ({"log_weights_theta": np.zeros(3)}, "came without `log_weights`"),
+            (
+                {"log_weights": np.zeros((5, 3)), "log_weights_theta": np.zeros(4)},
+                r"`log_weights_theta` must be \(3,\)",
+            ),
+            ({"log_weights": np.full((5, 3), np.nan)}, "3 of 3 simulations hold NaN"),
+            ({"log_weights": np.full((5, 3), -np.inf)}, "3 of 3 simulations hold NaN"),
+        ],
+    )
+    def test_that_make_no_sense_are_refused(self, more, message):
+        with pytest.raises(ValueError, match=message):
+            Simulations(np.zeros((5, 3, 2)), np.zeros((3, 2)), **more)
+
+
+class TestResampled:
+    def test_is_said_everywhere(self):
+        sims = weighted(60, 50, known=False)
+        result, found = tarpon.tarp(sims, rng=0), quick_check(sims, 0)
+        for said in (repr(result), str(found)):
+            assert "approximate" in said
+        assert result.to_dict()["draws"]["approximate"]
+        assert found.to_dict()["draws"]["approximate"]
+        assert "exact" not in str(found).splitlines()[0]
+
+    def test_keeps_draws_as_often_as_they_weigh(self):
+        log_weights = np.log(np.array([[1.0], [0.5], [0.1], [0.0001]])).repeat(20_000, axis=1)
+        kept = (accepted(log_weights, np.random.default_rng(0)) == 0).mean(axis=1)
+        assert kept[0] == 1
+        # Within six standard errors: false alarm 1e-8.
+        assert abs(kept[1:] - [0.5, 0.1, 0.0001]).max() < 6 * 0.5 / np.sqrt(20_000)
+
+    def test_sees_errors(self):
+        assert tarpon.sbc(weighted(400, 80, known=False, error=0.5), rng=0).p_value < 1e-4
+
+    def test_is_close_to_exact(self):
+        """Of 400 studies with many draws, few are rejected: false alarm 1e-7."""
+        seeds = range(400)
+        sims = (weighted(20, 300, 1, known=False, seed=seed) for seed in seeds)
+        p = np.array([tarpon.sbc(s, rng=k).p_value for k, s in enumerate(sims)])
+        assert at_level(p, 0.05)
+
+
+class TestRagged:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("test", ["tarp", "sbc", "check"])
+    def test_keeps_the_level(self, test):
+        p = [TESTS[test](ragged(20, seed=seed), rng=seed).p_value for seed in range(2000)]
+        assert all(at_level(np.array(p), level) for level in (0.01, 0.05, 0.1))
+
+    @pytest.mark.parametrize("test", ["tarp", "sbc", "check"])
+    def test_sees_errors(self, test):
+        assert TESTS[test](ragged(400, width=0.6, fewest=10), rng=0).p_value <= 0.01
+
+    def test_lists_and_offsets_are_the_same(self):
+        rng = np.random.default_rng(0)
+        rows = [rng.normal(size=(n, 2)) for n in (4, 9, 6)]
+        log_prob = [rng.normal(size=n) for n in (4, 9, 6)]
+        theta = rng.normal(size=(3, 2))
+        more = {"log_prob_theta": np.zeros(3)}
+        a = Simulations(rows, theta, log_prob_samples=log_prob, **more)
+        b = Simulations(np.concatenate(rows), theta, log_prob_samples=np.concatenate(log_prob),
+                        offsets=[0, 4, 13, 19], **more)  # fmt: skip
+        for name in ("samples", "log_prob_samples", "log_weights", "log_weights_theta"):
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+        assert repr(a) == "Simulations(3 simulations, 4 to 9 draws each, 2 parameters)"
+
+    def test_padding_changes_neither_box_nor_centre(self):
+        sims = ragged(10)
+        rows = [
+            np.vstack([sims.samples[there, i], sims.theta[i]])
+            for i, there in enumerate((sims.log_weights > -np.inf).T)
+        ]
+        np.testing.assert_allclose(sims.centres(), [row.mean(axis=0) for row in rows])
+        every = np.vstack(rows)
+        np.testing.assert_array_equal(sims.box, [every.min(axis=0), every.max(axis=0)])
+
+    def test_ranks_are_those_of_each_simulation_alone(self):
+        sims = ragged(50)
+        u = tarpon.sbc(sims, rng=0).ranks.values / 1000
+        for i in range(50):
+            there = sims.log_weights[:, i] > -np.inf
+            below = (sims.samples[there, i] < sims.theta[i]).sum(axis=0)
+            n = there.sum() + 1
+            assert (np.floor(1000 * below / n) / 1000 <= u[i]).all()
+            assert (u[i] <= (below + 1) / n).all()
+
+    def test_equal_numbers_are_plain(self):
+        rng = np.random.default_rng(0)
+        sims = Simulations([rng.normal(size=(7, 2)) for _ in range(4)], rng.normal(size=(4, 2)))
+        assert sims.samples.shape == (7, 4, 2)
+        assert not sims.weighted
+
+    def test_one_parameter_needs_no_axis(self):
+        sims = Simulations([np.arange(3.0), np.arange(5.0)], np.array([1.5, 2.5]))
+        assert repr(sims) == "Simulations(2 simulations, 3 to 5 draws each, 1 parameters)"
+
+    @pytest.mark.parametrize(
+        ("samples", "more", "message"),
+        [
+            ([np.zeros((4, 2)), np.zeros((0, 2))], {}, r"simulation 1 must be.*one draw at least"),
+            ([np.zeros((4, 2)), np.zeros((3, 5))], {}, r"simulation 1 must be \(n_draws, 2\)"),
+            (np.zeros((7, 2)), {"offsets": [0, 9, 7]}, "start at 0 and rise"),
+            (np.zeros((7, 2)), {"offsets": [0, 7]}, "must be 3 integers"),
+            (np.zeros((7, 2)), {"offsets": [0, 4, 8]}, "end at 8"),
+            (
+                [np.zeros((4, 2)), np.zeros((3, 2))],
+                {"log_weights": [np.zeros(4), np.zeros(4)]},
+                "lengths differ",
+            ),
+            ([np.zeros((4, 2))] * 2 + [np.zeros((3, 2))], {}, "list with one array"),
+        ],
+    )
+    def test_that_make_no_sense_are_refused(self, samples, more, message):
+        with pytest.raises(ValueError, match=message):
+            Simulations(samples, np.zeros((2, 2)), **more)
+
+
+class TestChains:
+    def test_are_warned_of(self):
+        steps, theta = chain(200, 50)
+        for test in (tarpon.tarp, tarpon.sbc):
+            with pytest.warns(UserWarning, match=r"neighbouring draws correlate by 0\.\d+"):
+                test(steps, theta, rng=0)
+        assert "chains.thin" in tarpon.check(steps, theta, rng=0, n_swaps=99).warnings[0]
+
+    def test_independent_draws_are_not_warned_of(self):
+        for seed in range(200):  # false alarm 3e-7 each
+            steps, theta = chain(20 + seed, 1 + seed % 7, rho=0.0, seed=seed)
+            tarpon.sbc(steps, theta, rng=0)
+
+    def test_keep_the_level_once_thinned_and_not_before(self):
+        """False alarm 1e-7: the end ranks of 3000 truths, thinned and raw."""
+        steps, theta = chain(100, 3000)
+        thinned = chains.thin(steps[:, :1000], theta[:1000])
+        ranks = tarpon.sbc(thinned, rng=0).ranks.values
+        ends = int(((ranks < 50) | (ranks > 949)).sum())
+        assert ends <= binom.isf(1e-7, 1000, 0.1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            raw = tarpon.sbc(steps, theta, rng=0)
+        ends = int(((raw.fractions < 0.05) | (raw.fractions > 0.95)).sum())
+        assert ends > binom.isf(1e-12, 3000, 0.1)
+        assert raw.p_value < 1e-6
+
+    def test_layouts_are_the_same(self):
+        steps, theta = chain(120, 5, 2)
+        whole = chains.thin(steps.reshape(2, 60, 5, 2), theta)
+        listed = chains.thin([steps[:, i].reshape(2, 60, 2) for i in range(5)], theta)
+        np.testing.assert_array_equal(whole.samples, listed.samples)
+        assert chains.thin(steps, theta).n_sims == 5
+        assert chains.thin([steps[:, i] for i in range(5)], theta).n_sims == 5
+
+    def test_densities_are_thinned_along(self):
+        steps, theta = chain(120, 5, 2)
+        log_prob = -np.square(steps).sum(axis=-1)
+        sims = chains.thin(steps, theta, log_prob_chains=log_prob, log_prob_theta=np.zeros(5))
+        there = sims.log_weights > -np.inf
+        wanted = -np.square(sims.samples).sum(axis=-1)
+        np.testing.assert_allclose(sims.log_prob_samples[there], wanted[there])
+
+    def test_independent_steps_are_nearly_all_kept(self):
+        steps, theta = chain(400, 10, rho=0.0)
+        assert chains.thin(steps, theta).draws.fewest >= 130
+
+    def test_parameters_that_never_vary_do_no_harm(self):
+        steps, theta = chain(100, 5, 2)
+        steps[..., 1] = theta[:, 1]
+        assert chains.thin(steps, theta).draws.most > 1
+
+    def test_that_are_too_short_are_refused(self):
+        with pytest.raises(ValueError, match=r"simulation 0 must be.*4 steps"):
+            chains.thin(np.zeros((3, 5, 2)), np.zeros((5, 2)))
+
+
+class TestWeightedRanks:
+    def test_of_equal_weights_are_pooled_ranks(self):
+        rng = np.random.default_rng(0)
+        scores = rng.normal(size=(6, 40, 3)).round(1)
+        played = rng.integers(33, size=(6, 7))
+        ranks, tied = weighted_ranks(scores, np.ones((6, 33)), played, 33)
+        wanted, ties = pooled_ranks(scores, 33, played)
+        np.testing.assert_array_equal(ranks, wanted)
+        np.testing.assert_array_equal(tied, ties)
+
+    def test_count_the_weight_below(self):
+        scores = np.array([3.0, 1.0, 2.0, 2.0])[None, :, None]
+        weights = np.array([[4.0, 2.0, 1.0, 3.0]])
+        nothing = np.empty((1, 0), int)
+        ranks, tied = weighted_ranks(scores, weights, nothing, 1000)
+        assert ranks[0, :, 0].tolist() == [800, 100, 250, 450]
+        assert tied[0].tolist() == [0, 0, 1, 1]
+
+
+class TestLabels:
+    def test_are_as_likely_as_they_weigh(self):
+        sims = weighted(3, 9, 1)
+        block = next(sims.blocks())
+        labels = block.labels(100_000, np.random.default_rng(0))
+        share = block.weights / block.weights.sum(axis=0)
+        for i in range(3):
+            found = np.bincount(labels[:, i], minlength=10) / 100_000
+            # Within six standard errors: false alarm 2e-9 each.
+            assert (abs(found - share[:, i]) <= 6 * np.sqrt(share[:, i] / 100_000) + 1e-9).all()
+
+    def test_truths_hide_among_points_that_are_there(self):
+        sims = ragged(40, fewest=1, most=6)
+        block = next(sims.blocks())
+        for seed in range(20):
+            hidden = block.hidden(np.random.default_rng(seed))
+            here = np.take_along_axis(hidden.weights, hidden.truth[None], axis=0)
+            assert (here == 1).all()
+            points = np.take_along_axis(hidden.points, hidden.truth[None, :, None], axis=0)
+            np.testing.assert_array_equal(points[0], sims.theta)
+            assert (hidden.weights[:-1].sum(axis=0) == block.weights.sum(axis=0) - 1).all()
+
+
+def test_stored_draws_give_what_those_in_memory_give(tmp_path):
+    sims = weighted(300, 20)
+    np.save(tmp_path / "samples.npy", sims.samples)
+    stored = Simulations(
+        np.load(tmp_path / "samples.npy", mmap_mode="r"), sims.theta, x=sims.x,
+        log_weights=sims.log_weights, log_weights_theta=sims.log_weights_theta,
+    )  # fmt: skip
+    at_hand = sims.without("log_prob_samples", "log_prob_theta")
+    assert not stored.at_hand
+    for test in (tarpon.tarp, tarpon.sbc, quick_check):
+        assert test(stored, rng=0).p_value == test(at_hand, rng=0).p_value
