@@ -324,6 +324,22 @@ def test_check_says_what_it_says_on_the_cpu(device, flaw, n_dims):
         assert abs(mine.bias.value - yours_too.bias.value) < 1e-5
 
 
+@every_device
+def test_weighted_draws_give_what_they_give_on_the_cpu(device):
+    sims = study("narrow", 3)
+    weights = np.random.default_rng(0).normal(size=(sims.n_draws + 1, sims.n_sims))
+    weights[: sims.n_draws // 3] = -np.inf
+    sims._set(log_weights=weights[:-1], log_weights_theta=weights[-1])
+    tensors = on(device, sims)
+    tensors._set(log_weights=weights[:-1], log_weights_theta=weights[-1])
+    for test in (tarpon.tarp, tarpon.sbc):
+        ours, yours = test(tensors, rng=0).ranks.values, test(sims, rng=0).ranks.values
+        assert (ours != yours).sum() <= NEAR_TIES
+    ours, yours = (tarpon.check(s, n_swaps=199, rng=0) for s in (tensors, sims))
+    assert abs(ours.p_value - yours.p_value) <= 0.02
+    assert abs(ours.parameters[0].bias.value - yours.parameters[0].bias.value) < 1e-5
+
+
 @gpu
 def test_check_on_a_gpu_in_many_dimensions():
     sims = study("narrow", 40)

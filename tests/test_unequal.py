@@ -254,6 +254,16 @@ class TestRagged:
         assert sims.samples.shape == (7, 4, 2)
         assert not sims.weighted
 
+    def test_densities_may_come_alone(self):
+        rng = np.random.default_rng(0)
+        rows = [rng.normal(size=n) for n in rng.integers(5, 30, size=40)]
+        theta = rng.normal(size=40)
+        listed = tarpon.hpd(rows, theta, rng=0)
+        assert str(listed.draws) == "5 to 29 draws"
+        offsets = np.cumsum([0, *map(len, rows)])
+        flat = Simulations.of_densities(np.concatenate(rows), theta, offsets=offsets)
+        np.testing.assert_array_equal(tarpon.hpd(flat, rng=0).ranks.values, listed.ranks.values)
+
     def test_one_parameter_needs_no_axis(self):
         sims = Simulations([np.arange(3.0), np.arange(5.0)], np.array([1.5, 2.5]))
         assert repr(sims) == "Simulations(2 simulations, 3 to 5 draws each, 1 parameters)"

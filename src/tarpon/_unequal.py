@@ -127,11 +127,15 @@ def _rows(
                 f"offset must be the number of all draws together."
             )
         return np.split(flat, ends[1:-1])
-    if not isinstance(given, list | tuple) or len(given) != len(theta):
-        return None
-    if not all(getattr(row, "ndim", 0) for row in given):
+    if not by_simulation(given, len(theta)):
         return None
     return [_check.array(name, row) for row in given]
+
+
+def by_simulation(given: Any, n_sims: int) -> bool:
+    """Return whether draws came as a list with one array a simulation."""
+    listed = isinstance(given, list | tuple) and len(given) == n_sims
+    return listed and all(getattr(row, "ndim", 0) for row in given)
 
 
 def _centre(draws: Array, truth: Array) -> Floats:

@@ -126,17 +126,33 @@ class Simulations:
 
     @classmethod
     def of_densities(
-        cls, log_prob_samples: ArrayLike, log_prob_theta: ArrayLike, *, on_invalid: str = "raise"
+        cls, log_prob_samples: ArrayLike, log_prob_theta: ArrayLike, **more: Any
     ) -> Self:
-        """Return simulations of which only the log-densities are known, with no parameters."""
-        draws, truths = _check.log_probs(log_prob_samples, log_prob_theta, None, None)
-        assert draws is not None
+        """Return simulations of which only the log-densities are known, with no parameters.
+
+        Arguments:
+            log_prob_samples: Of the draws, `(n_draws, n_sims)`; or a list with one array
+                `(n_i,)` a simulation.
+            log_prob_theta: Of the truths, `(n_sims,)`.
+            more: Weights, `offsets` and `on_invalid`, as `Simulations` take them.
+        """
+        if more.get("offsets") is None and not isinstance(log_prob_samples, list | tuple):
+            log_prob_samples, log_prob_theta = _check.log_probs(
+                log_prob_samples, log_prob_theta, None, None
+            )
+        n_sims = len(log_prob_theta)
+        listed = _unequal.by_simulation(log_prob_samples, n_sims)
+        samples: Any = (
+            [np.empty((len(row), 0)) for row in log_prob_samples]
+            if listed
+            else np.empty((*np.shape(log_prob_samples), 0))
+        )
         return cls(
-            np.empty((*draws.shape, 0)),
-            np.empty((draws.shape[1], 0)),
-            log_prob_samples=draws,
-            log_prob_theta=truths,
-            on_invalid=on_invalid,
+            samples,
+            np.empty((n_sims, 0)),
+            log_prob_samples=log_prob_samples,
+            log_prob_theta=log_prob_theta,
+            **more,
         )
 
     @property
