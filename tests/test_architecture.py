@@ -22,9 +22,9 @@ LAYERS = [
     ),
     *("simulations", "metrics", "references", "regions", "ranks", "curves", "inference"),
     *("verdict", "effects"),
-    *("findings", "diagnostics", "checks", "planning", "problems", "adapters", "plots"),
+    *("findings", "diagnostics", "checks", "gate", "planning", "problems", "adapters", "plots"),
     "experiments",
-    *("cli", "__main__", "__init__"),
+    *("cli", "pytest_plugin", "__main__", "__init__"),
 ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import adapters, experiments, metrics, plots, problems, references, regions
+    from . import adapters, experiments, gate, metrics, plots, problems, references, regions
     from .checks import Check, check
     from .diagnostics import Result, hpd, load, sbc, tarp
     from .engine import Engine
@@ -27,6 +27,7 @@ __all__ = [
     "adapters",
     "check",
     "experiments",
+    "gate",
     "hpd",
     "load",
     "metrics",
