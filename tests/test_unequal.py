@@ -77,7 +77,7 @@ class TestWeights:
     def test_keep_the_level(self, test, n_draws):
         wide = {20: 2.0, 50: 3.0}[n_draws]
         p = []
-        for seed in range(2000):
+        for seed in range(500):
             sims = weighted(20, n_draws, 1 + (test != "sbc"), wide=wide, seed=seed)
             p.append(TESTS[test](sims, rng=seed).p_value)
         assert all(at_level(np.array(p), level) for level in (0.01, 0.05, 0.1))
@@ -208,7 +208,7 @@ class TestRagged:
     @pytest.mark.slow
     @pytest.mark.parametrize("test", ["tarp", "sbc", "check"])
     def test_keeps_the_level(self, test):
-        p = [TESTS[test](ragged(20, seed=seed), rng=seed).p_value for seed in range(2000)]
+        p = [TESTS[test](ragged(20, seed=seed), rng=seed).p_value for seed in range(500)]
         assert all(at_level(np.array(p), level) for level in (0.01, 0.05, 0.1))
 
     @pytest.mark.parametrize("test", ["tarp", "sbc", "check"])

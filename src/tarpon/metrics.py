@@ -323,8 +323,11 @@ def _products(part: Simulations) -> Results:
     total = np.zeros((part.n_dims, part.n_dims))
     for piece in part.pieces():
         for block in piece.blocks():
-            points = double(block.points)
-            rows = (points - points.mean(axis=0)).reshape(-1, part.n_dims)
+            about = double(block.points) - block.centre
+            if block.weighted:
+                share = block.weights / block.weights.mean(axis=0)
+                about *= beside(np.sqrt(share)[..., None], about)
+            rows = about.reshape(-1, part.n_dims)
             total += host(rows.T @ rows)
     return {"products": total}
 
