@@ -67,6 +67,7 @@ def at_level(p_values, level):
     return (p_values <= level).sum() <= binom.isf(1e-7, len(p_values), level)
 
 
+REPEATS = {"tarp": 500, "sbc": 500, "hpd": 500, "check": 150}
 TESTS = {"tarp": tarpon.tarp, "sbc": tarpon.sbc, "hpd": tarpon.hpd, "check": quick_check}
 
 
@@ -77,7 +78,7 @@ class TestWeights:
     def test_keep_the_level(self, test, n_draws):
         wide = {20: 2.0, 50: 3.0}[n_draws]
         p = []
-        for seed in range(500):
+        for seed in range(REPEATS[test]):
             sims = weighted(20, n_draws, 1 + (test != "sbc"), wide=wide, seed=seed)
             p.append(TESTS[test](sims, rng=seed).p_value)
         assert all(at_level(np.array(p), level) for level in (0.01, 0.05, 0.1))
@@ -208,7 +209,7 @@ class TestRagged:
     @pytest.mark.slow
     @pytest.mark.parametrize("test", ["tarp", "sbc", "check"])
     def test_keeps_the_level(self, test):
-        p = [TESTS[test](ragged(20, seed=seed), rng=seed).p_value for seed in range(500)]
+        p = [TESTS[test](ragged(20, seed=seed), rng=seed).p_value for seed in range(REPEATS[test])]
         assert all(at_level(np.array(p), level) for level in (0.01, 0.05, 0.1))
 
     @pytest.mark.parametrize("test", ["tarp", "sbc", "check"])
