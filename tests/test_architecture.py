@@ -12,7 +12,7 @@ LAYERS = [
     *("_version", "_types", "_arrays", "_stored", "_check", "backends", "engine", "_whiten"),
     *("simulations", "metrics", "references", "regions", "ranks", "curves", "inference"),
     *("verdict", "effects"),
-    *("findings", "diagnostics", "checks", "planning", "problems", "adapters", "plots"),
+    *("findings", "diagnostics", "compat", "checks", "planning", "problems", "adapters", "plots"),
     "experiments",
     *("cli", "__main__", "__init__"),
 ]
