@@ -40,7 +40,7 @@ test-interop: .venv-interop/.stamp
 	test -x .venv-peers/bin/python || $(PY) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install -q -U "pip>=25.1"
 	.venv-peers/bin/python -m pip install -q torch==2.13.0
-	.venv-peers/bin/python -m pip install -q -e . sbi==0.27.0 tarp==0.1.1 caustics==1.7.1 deprecation pytest hypothesis xarray scikit-learn
+	.venv-peers/bin/python -m pip install -q -e . lampe==0.9.0 sbi==0.27.0 tarp==0.1.1 caustics==1.7.1 deprecation pytest hypothesis xarray scikit-learn
 	touch $@
 
 # arviz-plots 0.8, the newest for Python 3.11, cannot be imported with matplotlib 3.11.
