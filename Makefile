@@ -1,7 +1,7 @@
 PY ?= python3
 BIN := .venv/bin
 
-.PHONY: demo figures test test-fast lint peers clean
+.PHONY: demo figures test test-fast test-interop lint peers clean
 
 demo: .venv/.stamp
 	$(BIN)/tarpon demo
@@ -25,6 +25,10 @@ peers: .venv-peers/.stamp
 	.venv-peers/bin/python -m pytest -q tests -m peers --peers
 	.venv-peers/bin/python benchmarks/speed.py
 
+# Tests with the tools that write posteriors and draw results. Never skipped there.
+test-interop: .venv-interop/.stamp
+	.venv-interop/bin/python -m pytest -q tests/interop --interop
+
 .venv/.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PY) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check -U "pip>=25.1"
@@ -36,8 +40,16 @@ peers: .venv-peers/.stamp
 	test -x .venv-peers/bin/python || $(PY) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install -q -U "pip>=25.1"
 	.venv-peers/bin/python -m pip install -q torch==2.13.0
-	.venv-peers/bin/python -m pip install -q -e . sbi==0.27.0 tarp==0.1.1 caustics==1.7.1 deprecation pytest hypothesis xarray scikit-learn
+	.venv-peers/bin/python -m pip install -q -e . lampe==0.9.0 sbi==0.27.0 tarp==0.1.1 caustics==1.7.1 deprecation pytest hypothesis xarray scikit-learn
+	touch $@
+
+# arviz-plots 0.8, the newest for Python 3.11, cannot be imported with matplotlib 3.11.
+.venv-interop/.stamp: pyproject.toml
+	test -x .venv-interop/bin/python || $(PY) -m venv .venv-interop
+	.venv-interop/bin/python -m pip install -q -U "pip>=25.1"
+	.venv-interop/bin/python -m pip install -q -e . pytest arviz-plots pandas "matplotlib<3.11"
+	.venv-interop/bin/python -m pip download -q --no-deps --no-binary tarp -d .venv-interop/sdists tarp==0.1.1
 	touch $@
 
 clean:
-	rm -rf .venv .venv-peers
+	rm -rf .venv .venv-interop .venv-peers

@@ -8,24 +8,14 @@ import pytest
 import tarpon
 
 SRC = Path(tarpon.__file__).parent
-LAYERS = [
-    *(
-        "_version",
-        "_types",
-        "_arrays",
-        "_stored",
-        "_check",
-        "_unequal",
-        "backends",
-        "engine",
-        "_whiten",
-    ),
-    *("simulations", "metrics", "references", "regions", "ranks", "curves", "inference"),
-    *("verdict", "effects"),
-    *("findings", "diagnostics", "checks", "gate", "planning", "problems", "adapters", "plots"),
-    "experiments",
-    *("cli", "pytest_plugin", "__main__", "__init__"),
-]
+_LAYERS = """
+    _version _types _arrays _stored _check _unequal backends engine _whiten
+    simulations metrics references regions ranks curves inference
+    verdict effects findings diagnostics compat
+    checks gate planning problems adapters plots experiments
+    cli pytest_plugin __main__ __init__
+"""
+LAYERS = _LAYERS.split()
 
 
 def layer(path: Path) -> str:

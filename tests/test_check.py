@@ -184,6 +184,35 @@ class TestReading:
         tiny = tarpon.check(zoo("exact", n_sims=3, n_draws=5, rng=0), rng=0, n_swaps=9)
         assert json.loads(tiny.to_json())["detectable"]["bias"] is None
 
+    def test_tables_can_be_had_as_frames(self):
+        found = check("narrow")
+        findings = found.to_frame()
+        assert list(findings.columns) == ["flaw", "where", "size", "p_value"]
+        assert findings["flaw"][0] == "overconfident"
+        families = found.to_frame("families")
+        assert list(families["name"]) == [family.name for family in found.families]
+        parameters = found.to_frame("parameters")
+        assert len(parameters) == 10
+        width = found.parameters[3].width
+        columns = ["name", "width", "width_low", "width_high"]
+        assert list(parameters.loc[3, columns]) == ["theta_3", width.value, width.low, width.high]
+        with pytest.raises(ValueError, match="'findings', 'families', 'parameters', but got 'x'"):
+            found.to_frame("x")
+
+    def test_names_of_several_parameters_are_one_cell(self):
+        where = (
+            check("correlation_missed")
+            .to_frame()
+            .set_index("flaw")
+            .loc["wrong correlation", "where"]
+        )
+        assert where.count("theta_") == 2
+
+    def test_a_frame_without_findings_has_its_columns(self):
+        frame = check("exact", seed=1).to_frame("findings")
+        assert frame.shape == (0, 4)
+        assert list(frame.columns) == ["flaw", "where", "size", "p_value"]
+
     def test_the_seed_gives_the_same_check_again(self):
         first = tarpon.check(zoo("shift", rng=0), n_swaps=99)
         again = tarpon.check(zoo("shift", rng=0), n_swaps=99, rng=first.seed)

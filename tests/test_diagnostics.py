@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -64,6 +65,57 @@ def test_to_dataset_can_be_had():
     assert dataset["ecp"].shape == (52, 3)
     assert ((dataset["pit"] > 0) & (dataset["pit"] < 1)).all()
     assert tarpon.tarp(SIMS, rng=3).to_dataset()["pit"].shape == (200, 1)
+
+
+class TestOtherContainers:
+    def test_a_tree_has_the_group_that_arviz_draws(self):
+        result = tarpon.sbc(SIMS, rng=3)
+        tree = result.to_datatree()
+        group = tree["prior_sbc"].to_dataset()
+        assert list(tree.children) == ["prior_sbc"]
+        assert tuple(group.data_vars) == result.names
+        assert dict(group.sizes) == {"chain": 1, "draw": 200}
+        for k, name in enumerate(result.names):
+            assert group[name].dims == ("chain", "draw")
+            # Spread by less than one rank, so that the ranks can be had again.
+            ranks = np.floor(group[name].values[0] * (result.ranks.n_draws + 1))
+            np.testing.assert_array_equal(ranks, result.ranks.values[:, k])
+
+    def test_a_tree_is_the_same_each_time_and_agrees_with_the_dataset(self):
+        result = tarpon.tarp(SIMS, rng=3)
+        assert result.to_datatree().identical(result.to_datatree())
+        pit = result.to_dataset()["pit"].values[:, 0]
+        np.testing.assert_array_equal(result.to_datatree()["prior_sbc/TARP"].values[0], pit)
+
+    def test_a_tree_can_be_written_whatever_the_names(self, tmp_path):
+        import xarray
+
+        names = ["a b", r"$M/M_\odot$", "a/b"]
+        sims = Simulations(SIMS.samples, SIMS.theta, names=names)
+        tree = tarpon.sbc(sims, rng=3).to_datatree()
+        assert list(tree["prior_sbc"].data_vars) == [n.replace("/", "\u2215") for n in names]
+        tree.to_netcdf(tmp_path / "tree.nc", engine="h5netcdf")
+        with xarray.open_datatree(tmp_path / "tree.nc", engine="h5netcdf") as again:
+            assert again.identical(tree)
+
+    def test_a_frame_has_one_row_a_score(self):
+        result = tarpon.sbc(SIMS, rng=3)
+        frame = result.to_frame()
+        assert list(frame["name"]) == list(result.names)
+        np.testing.assert_array_equal(frame["p_value"], result.p_values)
+        assert frame["adjusted"].min() == result.p_value
+        ecp, level = result.curve.ecp[:, 1], result.curve.level
+        assert frame["deviation"][1] == abs(ecp - level).max()
+        assert len(tarpon.tarp(SIMS, rng=3).to_frame()) == 1
+
+    @pytest.mark.parametrize(
+        ("package", "method"),
+        [("pandas", "to_frame"), ("xarray", "to_dataset"), ("xarray", "to_datatree")],
+    )
+    def test_a_missing_package_is_named(self, monkeypatch, package, method):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(ImportError, match=rf"needs {package}.*pip install tarpon\[io\]"):
+            getattr(tarpon.sbc(SIMS, rng=3), method)()
 
 
 class TestSaving:

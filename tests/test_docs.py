@@ -42,6 +42,19 @@ def test_python_runs_and_prints_what_is_shown():
         )
 
 
+def test_the_migration_page_runs_where_it_needs_no_other_package():
+    page = (ROOT / "docs" / "migrate.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    ours = [block for block in blocks if not block.startswith(("# before", "# needs"))]
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        for block in ours:
+            exec(compile(block, "migrate.md", "exec"), names)
+    assert len(ours) == 11
+    assert "INACCURATE" in out.getvalue()
+    assert names["curves"].shape == (100, 102)
+
+
 def test_the_demo_prints_what_is_shown(tmp_path):
     answer = subprocess.run(
         [sys.executable, "-m", "tarpon", "demo"],

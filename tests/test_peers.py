@@ -1,5 +1,7 @@
 """The same numbers as the field's packages, from the same references (`make peers`)."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,35 @@ def test_fractions_behind_the_reference_packages_curve():
     counts, edges = np.histogram(f, bins=n_bins)
     np.testing.assert_allclose(np.diff(ecp), counts / len(f), atol=1e-12)
     np.testing.assert_array_equal(alpha, edges)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
+def test_the_drop_in_gives_the_reference_packages_curve(metric):
+    tarp = pytest.importorskip("tarp")
+    samples, theta, references = (numbers.astype(float) for numbers in study())
+    n_draws = len(samples)
+    call = {"references": references, "metric": metric, "norm": False}
+    theirs, edges = tarp.get_tarp_coverage(samples, theta, num_alpha_bins=23, **call)
+    ours, alpha = tarpon.compat.get_tarp_coverage(
+        samples, theta, num_alpha_bins=n_draws + 1, **call
+    )
+    np.testing.assert_allclose(alpha, np.arange(n_draws + 2) / (n_draws + 1))
+    # They count fractions below an edge, and up to the last one; levels count ranks. With 23
+    # bins no fraction lies on an edge, where rounding would decide.
+    k = np.ceil(np.round(edges * n_draws, 6)).astype(int)
+    k[-1] = round(edges[-1] * n_draws) + 1
+    np.testing.assert_allclose(ours[k], theirs, atol=1e-12)
+
+
+def test_the_drop_in_has_the_reference_packages_signature():
+    tarp = pytest.importorskip("tarp")
+    theirs, ours = (
+        inspect.signature(package.get_tarp_coverage).parameters
+        for package in (tarp, tarpon.compat)
+    )
+    assert [(p.name, p.default, p.kind) for p in ours.values()] == [
+        (p.name, p.default, p.kind) for p in theirs.values()
+    ]
 
 
 def test_fractions_behind_sbis_curve():

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import adapters, experiments, gate, metrics, plots, problems, references, regions
+    from . import (
+        adapters,
+        compat,
+        experiments,
+        gate,
+        metrics,
+        plots,
+        problems,
+        references,
+        regions,
+    )
     from .checks import Check, check
     from .diagnostics import Result, hpd, load, sbc, tarp
     from .engine import Engine
@@ -26,6 +36,7 @@ __all__ = [
     "__version__",
     "adapters",
     "check",
+    "compat",
     "experiments",
     "gate",
     "hpd",

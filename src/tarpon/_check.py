@@ -3,6 +3,7 @@
 A message says what was wanted, what came, and what to do about it.
 """
 
+import importlib
 import math
 import secrets
 import warnings
@@ -395,3 +396,26 @@ def existing(path: str | Path) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     return path
+
+
+def package(name: str, extra: str) -> Any:
+    """Return an optional package, or say how to get it.
+
+    Arguments:
+        name: Its name.
+        extra: The extra of tarpon that brings it.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"this needs {name}: install it with `pip install tarpon[{extra}]`."
+        ) from error
+
+
+def one_of(name: str, value: str, known: Sequence[str]) -> str:
+    """Return a word that is known."""
+    if not isinstance(value, str) or value not in known:
+        words = ", ".join(repr(word) for word in known)
+        raise ValueError(f"`{name}` must be one of {words}, but got {value!r}.")
+    return value

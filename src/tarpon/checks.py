@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +19,11 @@ from .inference.power import Detectable
 from .inference.swaps import combine
 from .regions import Region, Scores, Values
 from .simulations import Simulations, begin, simulations
+from .verdict import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 _MOST_PRINTED = 4
 # What a study must be able to see before its silence says anything.
@@ -93,6 +95,23 @@ class Check:
         from . import plots
 
         return plots.effects(self, ax=ax)
+
+    def to_frame(self, table: str = "findings") -> "DataFrame":
+        """Return one of the tables as a pandas DataFrame.
+
+        Arguments:
+            table: "findings", "families" or "parameters". What comes with an interval has three
+                columns: `bias`, `bias_low` and `bias_high`, say.
+
+        Example:
+            >>> check = tarpon.check(tarpon.problems.zoo("narrow", n_dims=2, rng=0), rng=0)
+            >>> list(check.to_frame("families").columns)
+            ['name', 'sees', 'p_value', 'adjusted']
+        """
+        kind = _TABLES[_check.one_of("table", table, list(_TABLES))]
+        rows = [_row(entry) for entry in getattr(self, table)]
+        empty = None if rows else [field.name for field in fields(kind)]
+        return _check.package("pandas", "io").DataFrame(rows, columns=empty)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""
@@ -229,6 +248,25 @@ def check(
         n_swaps=n_swaps,
         seed=seed,
     )
+
+
+_TABLES = {"findings": Finding, "families": Family, "parameters": Parameter}
+
+
+def _row(entry: Finding | Family | Parameter) -> dict[str, str | float]:
+    """Return a line of a table, with intervals spread over three columns."""
+    row: dict[str, str | float] = {}
+    for field in fields(entry):
+        value = getattr(entry, field.name)
+        if isinstance(value, Estimate):
+            row |= {
+                field.name: value.value,
+                f"{field.name}_low": value.low,
+                f"{field.name}_high": value.high,
+            }
+        else:
+            row[field.name] = ", ".join(value) if isinstance(value, tuple) else value
+    return row
 
 
 def _region(score: Score, sims: Simulations) -> Region:

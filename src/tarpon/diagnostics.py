@@ -26,7 +26,8 @@ from .verdict import Reading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from xarray import Dataset
+    from pandas import DataFrame
+    from xarray import Dataset, DataTree
 
 _FORMAT = 2
 
@@ -102,8 +103,7 @@ class Result:
 
     def to_dataset(self) -> "Dataset":
         """Return ranks, their values spread over [0, 1], and the curve, as an xarray Dataset."""
-        import xarray
-
+        xarray = _check.package("xarray", "io")
         shape = (self.ranks.n_sims, len(self.names))
         pit = self.ranks.pit(np.random.default_rng(self.seed)).reshape(shape)
         ecp = self.curve.ecp.reshape(-1, len(self.names))
@@ -115,8 +115,50 @@ class Result:
                 "p_value": (("score",), self.p_values),
             },
             coords={"score": list(self.names), "level": self.curve.level},
-            attrs={"test": self.test, "n_draws": self.ranks.n_draws, "seed": str(self.seed)},
+            attrs={"test": self.test, "draws": str(self.draws), "seed": str(self.seed)},
         )
+
+    def to_datatree(self) -> "DataTree":
+        """Return the ranks spread over [0, 1] as an xarray DataTree that ArviZ reads.
+
+        Its group `prior_sbc` has one variable a score, of dimensions `chain` (one) and `draw`
+        (the simulations), as `arviz_plots.plot_ecdf_pit` wants it. A slash in the name of a
+        score becomes the sign of division, since a tree keeps the slash for its groups.
+
+        Example:
+            >>> result = tarpon.sbc(tarpon.problems.gaussian("correct", n_dims=2, rng=0), rng=0)
+            >>> dict(result.to_datatree()["prior_sbc"].sizes)
+            {'chain': 1, 'draw': 500}
+        """
+        xarray = _check.package("xarray", "io")
+        dataset = self.to_dataset()
+        pit = {
+            name.replace("/", "\N{DIVISION SLASH}"): (("chain", "draw"), values[None])
+            for name, values in zip(self.names, dataset["pit"].values.T, strict=True)
+        }
+        coords = {"chain": [0], "draw": range(self.ranks.n_sims)}
+        group = xarray.Dataset(pit, coords=coords, attrs=dataset.attrs)
+        return xarray.DataTree.from_dict({"prior_sbc": group})
+
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas table with one row a score.
+
+        Its columns are the name of the score, its p-value, the same adjusted for the number of
+        scores (Bonferroni), and the largest distance of its curve from the diagonal.
+
+        Example:
+            >>> result = tarpon.sbc(tarpon.problems.gaussian("correct", n_dims=2, rng=0), rng=0)
+            >>> list(result.to_frame()["name"])
+            ['theta_0', 'theta_1']
+        """
+        ecp = self.curve.ecp.reshape(-1, len(self.names))
+        columns = {
+            "name": list(self.names),
+            "p_value": self.p_values,
+            "adjusted": np.minimum(1.0, len(self.names) * self.p_values),
+            "deviation": abs(ecp - self.curve.level[:, None]).max(axis=0),
+        }
+        return _check.package("pandas", "io").DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers and words that a program or a log would keep."""
