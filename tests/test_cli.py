@@ -83,7 +83,7 @@ class TestMisuse:
         (tmp_path / "a.npz").write_text("not an archive")
         self.fails("cannot be read as an .npz file", "tarp", tmp_path / "a.npz")
         np.save(tmp_path / "single.npy", np.zeros(3))
-        self.fails("it holds a single array", "tarp", tmp_path / "single.npy")
+        self.fails("or name a second file with `theta=`", "tarp", tmp_path / "single.npy")
 
     def test_pickles_are_never_loaded(self, tmp_path):
         class Trap:
