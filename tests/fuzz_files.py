@@ -129,7 +129,9 @@ def main():
     import atheris
 
     target, what = sys.argv[1:3]
-    with atheris.instrument_imports(include=["tarpon.adapters", "tarpon._stored", "xarray.coding"]):
+    with atheris.instrument_imports(
+        include=["tarpon.adapters", "tarpon._stored", "xarray.coding"]
+    ):
         import tarpon.adapters.files  # noqa: F401
     work = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").exists() else None))
     kept = work / "corpus"

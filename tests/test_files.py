@@ -4,6 +4,8 @@ import io
 import json
 import os
 import pickle
+import re
+import runpy
 import shutil
 import struct
 import subprocess
@@ -24,6 +26,7 @@ import zarr
 import tarpon
 from tarpon._stored import Stored
 from tarpon.adapters import files
+from tarpon.adapters._roles import ROLES
 
 N_DRAWS, N_SIMS, N_DIMS = 12, 7, 3
 NAMES = ["mass", "spin", "tilt"]
@@ -807,3 +810,21 @@ class TestInspect:
     def test_misuse(self, tmp_path):
         assert "there is no file" in self.run(tmp_path / "none.npz").stderr
         assert "is not ROLE=NAME" in self.run(tmp_path, "--array", "samples").stderr
+
+
+def test_the_page_on_files_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[1] / "docs" / "files.md").read_text()
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "files.md", "exec"), names)
+    shown = re.search(r"    (study\.npz is .*?tarpon check study\.npz)\n", page, re.DOTALL)
+    assert str(files.inspect("study.npz")) == shown[1].replace("\n    ", "\n")
+    for role, known in re.findall(r"^\| `(\w+)` \| \(.*?\) \| (.*) \|$", page, re.MULTILINE):
+        assert tuple(re.findall(r"`(\w+)`", known)) == ROLES[role].aliases
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.iterdir()), ids=lambda path: path.name)
+def test_what_a_fuzzer_found_stays_fixed(path, tmp_path):
+    fuzz = runpy.run_path(str(Path(__file__).with_name("fuzz_files.py")))
+    fuzz["feed"](path.name.partition("-")[0], path.read_bytes(), tmp_path)

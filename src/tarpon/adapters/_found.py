@@ -101,13 +101,18 @@ def memory(path: Path, most_bytes: int | None) -> int:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # where there is no such thing
         there = _UNKNOWN_MEMORY
-    return min(there // 2, max(_ALWAYS, _RATIO * sum(n_bytes for _, n_bytes, _ in tree(path))))
+    return min(there // 2, max(_ALWAYS, _RATIO * _on_disk(path)))
+
+
+def _on_disk(path: Path) -> int:
+    if (path / "zarr.json").exists():
+        return sum(n_bytes for _, n_bytes, _ in tree(path))
+    files = path.glob("*.npy") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def tree(path: Path) -> list[tuple[str, int, bool]]:
-    """Return every file below a path, or the file itself: name, size, and whether it is a link."""
-    if not path.is_dir():
-        return [("", path.stat().st_size, False)]
+    """Return every file below a folder: its name, its size, and whether it is a link."""
     files, folders = [], [""]
     while folders:
         below = folders.pop()

@@ -62,7 +62,7 @@ def netcdf(path: Path, limit: int) -> dict[str, Found]:
 
 
 def zarr(path: Path, limit: int) -> dict[str, Found]:
-    files = tree(path)
+    files = tree(path) if path.is_dir() else []
     for name, _, is_link in files:
         if is_link:
             raise ValueError(f"{short(name)!r} is a link: a store holds its own files alone")
