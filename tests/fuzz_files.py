@@ -133,10 +133,11 @@ def main():
         include=["tarpon.adapters", "tarpon._stored", "xarray.coding"]
     ):
         import tarpon.adapters.files  # noqa: F401
-    work = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").exists() else None))
+    work = Path(tempfile.gettempdir()) / "tarpon-fuzz" / target  # a later run goes on from there
     kept = work / "corpus"
-    kept.mkdir()
-    seeds(target, kept)
+    if not kept.exists():
+        kept.mkdir(parents=True)
+        seeds(target, kept)
     for path in CORPUS.glob(f"{target}-*"):
         shutil.copy(path, kept)
     dictionary = work / "words"

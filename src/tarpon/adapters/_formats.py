@@ -73,9 +73,15 @@ def trying(path: Path, read: Callable[[], T]) -> T:
         ) from error
     except Exception as error:  # packages that read files raise whatever comes to their mind
         raise ValueError(
-            f"{str(path)!r} cannot be read as {what(path)} of plain arrays: "
-            f"{short(error, 400) or type(error).__name__}."
+            f"{str(path)!r} cannot be read as {what(path)} of plain arrays: {_said(error)}."
         ) from error
+
+
+def _said(error: Exception) -> str:
+    """Return what an error says, as a part of a sentence."""
+    if isinstance(error, KeyError):
+        return f"it lacks {short(error)}"
+    return short(error, 400).rstrip(".") or type(error).__name__
 
 
 def _kind(path: Path) -> str:

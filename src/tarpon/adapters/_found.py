@@ -17,6 +17,7 @@ _LONGEST = 2**62
 _ALWAYS = 64 * 2**20  # bytes that any file may take
 _RATIO = 200  # draws are noise: a file that unpacks to more than so many times its size has none
 _UNKNOWN_MEMORY = 8 * 2**30
+_WORD = 64  # bytes that a word takes in memory, or more
 _WORDS = "OSTU"  # the kinds of NumPy's types that may hold words
 
 
@@ -51,7 +52,7 @@ class Found:
 
     @property
     def n_bytes(self) -> int:
-        return prod(self.shape) * self.dtype.itemsize
+        return prod(self.shape) * (_WORD if self.dtype.hasobject else self.dtype.itemsize)
 
     @property
     def is_numbers(self) -> bool:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import _check
 from .._stored import Arranged, Joined
-from .._types import ArrayLike
+from .._types import Array, ArrayLike
 from ._found import Found, short, size
 
 SIM, DRAW, CHAIN, PARAM = "sim", "draw", "chain", "param"
-NAMES = "names"
+NAMES, OFFSETS = "names", "offsets"
 _POSTERIOR, _OBSERVED = "posterior/", "observed_data/"
 _TRUTHS = ("true_parameters/", "constant_data/", "prior/")
 
@@ -55,6 +56,9 @@ ROLES = {
     "log_prob_theta": Role(
         ("log_prob_theta", "theta_log_prob", "log_prob_truths"), whole=True
     ),
+    "log_weights": Role(("log_weights", "log_weight", "logw"), draws=True),
+    "log_weights_theta": Role(("log_weights_theta", "log_weight_theta"), whole=True),
+    OFFSETS: Role(("offsets",), whole=True),
     NAMES: Role(("names", "param_names", "parameter_names", "labels", PARAM), whole=True),
 }  # fmt: skip
 
@@ -103,25 +107,37 @@ def parameters(picks: Picks, found: Mapping[str, Found]) -> list[str] | None:
 
 def afford(picks: Picks, found: Mapping[str, Found], limit: int) -> None:
     """Raise before anything is read that is no array of numbers, or too large."""
-    total = 0
-    for role, names in picks.items():
-        for name in names:
+    total, growth = 0.0, 1.0
+    for role in sorted(picks, key=lambda role: role != OFFSETS):
+        for name in picks[role]:
             array = found[name]
-            if array.refused:
-                raise ValueError(f"`{role}`, here {short(name)!r}, {array.refused}")
-            if not (array.is_words if role == NAMES else array.is_numbers):
-                wanted = "a list of words" if role == NAMES else "plain numbers"
-                raise ValueError(
-                    f"`{role}`, here {short(name)!r}, must be {wanted}, but is "
-                    f"{array.shape} of {array.dtype}"
-                )
-            total += array.needs(_axis(role, array))
+            _must_fit(role, name, array)
+            total += array.needs(None if OFFSETS in picks else _axis(role, array)) * growth
             if total > limit:
                 raise ValueError(
-                    f"`{role}`, {array.shape} of {array.dtype}, brings {size(total)} into memory "
-                    f"at once, and {size(limit)} are allowed for a file of this size. If that is "
-                    f"right, pass `most_bytes=`"
+                    f"`{role}`, {array.shape} of {array.dtype}, brings {size(int(total))} into "
+                    f"memory at once, and {size(limit)} are allowed for a file of this size. If "
+                    f"that is right, pass `most_bytes=`"
                 )
+        if role == OFFSETS:
+            growth = _growth(_check.array(OFFSETS, found[picks[role][0]].open()))
+
+
+def _must_fit(role: str, name: str, array: Found) -> None:
+    if array.refused:
+        raise ValueError(f"`{role}`, here {short(name)!r}, {array.refused}")
+    if not (array.is_words if role == NAMES else array.is_numbers):
+        wanted = "a list of words" if role == NAMES else "plain numbers"
+        raise ValueError(
+            f"`{role}`, here {short(name)!r}, must be {wanted}, but is "
+            f"{array.shape} of {array.dtype}"
+        )
+
+
+def _growth(offsets: Array) -> float:
+    """Return by how much draws grow when all simulations are filled up to the longest."""
+    n_draws = np.diff(offsets.astype(float).ravel())
+    return float(max(1.0, n_draws.max(initial=0) * n_draws.size / max(n_draws.sum(), 1)))
 
 
 def _axis(role: str, array: Found) -> int | None:

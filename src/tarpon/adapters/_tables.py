@@ -1,17 +1,21 @@
 """Tables of small studies: one row a draw, with columns `sim`, `NAME` and `true_NAME`."""
 
 import csv as text
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from .._types import Array
+from .._types import Array, Ints
 from ._found import Found, at_hand, listed, short, size
 
 Columns = dict[str, Array]
 
 _SIM, _DRAW, _TRUE = "sim", "draw", "true_"
-_DENSITY = "log_prob"
+_OF_DRAWS = {
+    "log_prob": ("log_prob_samples", "log_prob_theta"),
+    "log_weight": ("log_weights", "log_weights_theta"),
+}
 _MOST_COLUMNS = 10_000
 
 
@@ -102,44 +106,71 @@ def _matched(sims: Array, truths: Columns) -> Columns:
 
 
 def _parameters(columns: Columns) -> list[str]:
-    known = (_SIM, _DRAW, _DENSITY)
+    known = (_SIM, _DRAW, *_OF_DRAWS)
     return [name for name in columns if name not in known and not name.startswith(_TRUE)]
 
 
 def _arrays(columns: Columns) -> Columns:
-    """Return draws, truths and log-densities, (n_draws, n_sims, ...) and (n_sims, ...)."""
+    """Return draws, truths, log-densities and weights, by what they are."""
     names = _parameters(columns)
-    order = np.lexsort((columns.get(_DRAW, columns[_SIM]), columns[_SIM]))
-    sims, n_draws = np.unique(columns[_SIM], return_counts=True)
-    if (n_draws != n_draws[0]).any():
-        raise ValueError(
-            f"simulation {sims[0]:g} has {n_draws[0]} rows and simulation "
-            f"{sims[(n_draws != n_draws[0]).argmax()]:g} has another number: give all the same"
-        )
-    shape = (len(sims), n_draws[0])
-
-    def draws(name: str) -> Array:
-        return columns[name][order].reshape(shape).T
-
-    found = {"samples": np.stack([draws(name) for name in names], axis=-1)} if names else {}
     true = [f"{_TRUE}{name}" for name in names]
-    if names and all(name in columns for name in true):
-        found["theta"] = np.stack([_constant(name, draws(name)) for name in true], axis=-1)
-    elif any(name in columns for name in true):
-        missing = next(name for name in true if name not in columns)
-        raise ValueError(f"it has columns of truths, but none is called {short(missing)!r}")
-    if _DENSITY in columns and f"{_TRUE}{_DENSITY}" in columns:
-        density = f"{_TRUE}{_DENSITY}"
-        found["log_prob_samples"] = draws(_DENSITY)
-        found["log_prob_theta"] = _constant(density, draws(density))
-    return found
+    rows = _Rows.of(columns)
+    found = {"samples": rows.draws(names)} if names else {}
+    if any(name in columns for name in true):
+        missing = [name for name in true if name not in columns]
+        if missing:
+            raise ValueError(f"it has columns of truths, but none is called {short(missing[0])!r}")
+        found["theta"] = rows.truths(true)
+    for name, (of_draws, of_truths) in _OF_DRAWS.items():
+        if name in columns:
+            found[of_draws] = rows.draws([name])[..., 0]
+        if f"{_TRUE}{name}" in columns:
+            found[of_truths] = rows.truths([f"{_TRUE}{name}"])[:, 0]
+    return found if rows.equal else found | {"offsets": np.append(rows.starts, len(rows.order))}
 
 
-def _constant(name: str, draws: Array) -> Array:
-    """Return what is the same in all rows of a simulation."""
-    first = draws[0]
-    if not ((draws == first) | (np.isnan(draws) & np.isnan(first))).all():
-        raise ValueError(
-            f"its column {short(name)!r} must not differ between rows of a simulation"
-        )
-    return first
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of a table by simulation, and by draw within each.
+
+    Arguments:
+        columns: The table.
+        order: The rows in this order.
+        n_draws: How many there are of each simulation.
+    """
+
+    columns: Columns
+    order: Ints
+    n_draws: Ints
+
+    @classmethod
+    def of(cls, columns: Columns) -> "_Rows":
+        order = np.lexsort((columns.get(_DRAW, columns[_SIM]), columns[_SIM]))
+        return cls(columns, order, np.unique(columns[_SIM], return_counts=True)[1])
+
+    @property
+    def equal(self) -> bool:
+        return bool((self.n_draws == self.n_draws[0]).all())
+
+    @property
+    def starts(self) -> Ints:
+        return np.cumsum(self.n_draws) - self.n_draws
+
+    def draws(self, names: list[str]) -> Array:
+        """Return (n_draws, n_sims, n), or (n_all, n) if simulations differ in their draws."""
+        flat = np.stack([self.columns[name][self.order] for name in names], axis=-1)
+        if not self.equal:
+            return flat
+        return flat.reshape(len(self.n_draws), self.n_draws[0], len(names)).swapaxes(0, 1)
+
+    def truths(self, names: list[str]) -> Array:
+        """Return (n_sims, n), which must be the same in all rows of a simulation."""
+        for name in names:
+            column = self.columns[name][self.order]
+            first = np.repeat(column[self.starts], self.n_draws)
+            if not ((column == first) | (np.isnan(column) & np.isnan(first))).all():
+                raise ValueError(
+                    f"its column {short(name)!r} must not differ between rows of a simulation"
+                )
+        where = self.order[self.starts]
+        return np.stack([self.columns[name][where] for name in names], axis=-1)

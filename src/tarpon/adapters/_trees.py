@@ -12,7 +12,7 @@ import numpy as np
 
 from .._stored import InHDF5
 from .._types import ArrayLike
-from ._found import MOST_ARRAYS, Found, listed, refused, short, tree
+from ._found import MOST_ARRAYS, Found, listed, refused, short, size, tree
 
 _MOST_JSON = 2**20
 _CODECS = {
@@ -42,23 +42,28 @@ def hdf5(path: Path, limit: int) -> dict[str, Found]:
     with h5py.File(path, "r") as file:
         if file.visititems_links(visit):
             raise ValueError(f"it holds more than {MOST_ARRAYS} arrays")
-        return _named(dict(file.attrs)) | found
+        named = {"names": listed(file.attrs["names"])} if "names" in file.attrs else {}
+        return named | found
 
 
 def netcdf(path: Path, limit: int) -> dict[str, Found]:
     import h5netcdf  # noqa: F401  what xarray reads with
     import xarray
 
-    for name, array in hdf5(path, limit).items():
+    inside = hdf5(path, limit)
+    for name, array in inside.items():
         if array.refused:
             raise ValueError(f"{short(name)!r} {array.refused}")
-    found: dict[str, Found] = {}
+        if len(array.shape) == 1 and array.n_bytes > limit:  # an axis, which is read at once
+            raise ValueError(f"{short(name)!r} is said to be of {size(array.n_bytes)}")
+    found = {name: array for name, array in inside.items() if array.is_words}
+    words = [name.rpartition("/")[2] for name in found]
     # Missing values become NaN, and packed ones what they stand for.
-    groups = xarray.open_groups(path, engine="h5netcdf", decode_times=False)
+    groups = xarray.open_groups(path, engine="h5netcdf", decode_times=False, drop_variables=words)
     for group, data in groups.items():
         for variable in data.variables:
             found[f"{group}/{variable}".strip("/")] = _in_xarray(data[variable])
-    return _named(groups["/"].attrs) | found
+    return found
 
 
 def zarr(path: Path, limit: int) -> dict[str, Found]:
@@ -78,7 +83,8 @@ def zarr(path: Path, limit: int) -> dict[str, Found]:
         about = _metadata(path / name)
         if about["node_type"] == "array":
             found[name[: -len("/zarr.json")]] = _in_zarr(path, name, about, len(files))
-    return _named(_metadata(path / "zarr.json").get("attributes", {})) | found
+    attributes = _metadata(path / "zarr.json").get("attributes", {})
+    return ({"names": listed(attributes["names"])} if "names" in attributes else {}) | found
 
 
 def _in_hdf5(path: Path, array: Any) -> Found:
@@ -106,7 +112,22 @@ def _words(path: Path, name: str) -> ArrayLike:
     import h5py
 
     with h5py.File(path, "r") as file:
-        return file[name].asstr()[()]
+        array = file[name]
+        if h5py.check_string_dtype(array.dtype).length is None:
+            _measure(path, array)
+        return array.asstr()[()]
+
+
+def _measure(path: Path, array: Any) -> None:
+    """Raise if words are said to be longer than the file: HDF5 takes their lengths on trust."""
+    start, n_bytes = array.id.get_offset(), array.id.get_storage_size()
+    if start is None or n_bytes != 16 * array.size:
+        raise ValueError(f"{short(array.name)!r} is in chunks: write words in one piece")
+    with path.open("rb") as file:
+        file.seek(start)
+        places = np.frombuffer(file.read(n_bytes), [("length", "<u4"), ("place", "V12")])
+    if places["length"].sum(dtype=np.int64) > path.stat().st_size:
+        raise ValueError(f"{short(array.name)!r} holds words that are longer than the file")
 
 
 def _in_xarray(array: Any) -> Found:
@@ -169,7 +190,3 @@ def _codecs(codecs: Any) -> Iterator[str]:
         settings = codec.get("configuration", {})
         yield from _codecs(settings.get("codecs", ()))
         yield from _codecs(settings.get("index_codecs", ()))
-
-
-def _named(attributes: dict[str, Any]) -> dict[str, Found]:
-    return {"names": listed(attributes["names"])} if "names" in attributes else {}

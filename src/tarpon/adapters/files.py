@@ -35,7 +35,8 @@ def load(
 
     Arguments:
         path: A file with `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims, n_dims), or
-            with `log_prob_samples` and `log_prob_theta` alone; `x` and `names` if there are any.
+            with `log_prob_samples` and `log_prob_theta` alone; `x`, `log_weights`,
+            `log_weights_theta`, `offsets` and `names` if there are any.
         theta: A second file, if the truths are in one of their own.
         arrays: What the arrays are called where the file has its own names for them, for example
             `{"samples": "post/draws"}`; None leaves one out.
@@ -59,9 +60,8 @@ def load(
     if "samples" in taken and "theta" in taken:
         return Simulations(**taken, names=opened.names(), on_invalid=on_invalid)
     if "log_prob_samples" in taken and "log_prob_theta" in taken:
-        return Simulations.of_densities(
-            taken["log_prob_samples"], taken["log_prob_theta"], on_invalid=on_invalid
-        )
+        alone = {role: array for role, array in taken.items() if role not in ("theta", "x")}
+        return Simulations.of_densities(**alone, on_invalid=on_invalid)
     raise ValueError(opened.missing())
 
 
