@@ -253,8 +253,8 @@ def long_table(truths=True):
         columns[name] = given["samples"][..., k].ravel()
         if truths:
             columns[f"true_{name}"] = np.tile(given["theta"][:, k], N_DRAWS)
-    columns["log_prob"] = given["log_prob_samples"].ravel()
     if truths:
+        columns["log_prob"] = given["log_prob_samples"].ravel()
         columns["true_log_prob"] = np.tile(given["log_prob_theta"], N_DRAWS)
     shuffled = np.random.default_rng(1).permutation(N_DRAWS * N_SIMS)
     return {name: column[shuffled] for name, column in columns.items()}

@@ -94,7 +94,8 @@ def only(role: str, found: Mapping[str, Found]) -> str:
 def arranged(role: str, names: list[str], found: Mapping[str, Found]) -> ArrayLike:
     """Return the array that plays a role, draws before simulations, unread where it can be."""
     parts = [_with_axes(role, name, found[name], len(names) > 1) for name in names]
-    return parts[0] if len(parts) == 1 else Joined(tuple(parts))
+    array = parts[0] if len(parts) == 1 else Joined(tuple(parts))
+    return _check.array(role, array) if ROLES[role].whole else array
 
 
 def parameters(picks: Picks, found: Mapping[str, Found]) -> list[str] | None:
