@@ -130,7 +130,8 @@ def test_demo_prints_a_table_and_writes_a_figure(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["check"], ["tarp"], ["hpd"], ["sbc"], ["demo"], ["plan"], ["merge"]]
+    "command",
+    [[], ["check"], ["tarp"], ["hpd"], ["sbc"], ["demo"], ["plan"], ["merge"], ["inspect"]],
 )
 def test_help_helps(command):
     answer = run(*command, "--help")

@@ -87,7 +87,12 @@ def torch(path: Path, limit: int) -> dict[str, Found]:
         members = archive.infolist()
     if any(info.compress_type != zipfile.ZIP_STORED for info in members):
         raise ValueError("it is compressed, as torch writes none")
-    saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # torch itself advises to unpickle
+        raise ValueError(
+            "it is damaged, or holds more than tensors: save a dictionary of tensors"
+        ) from error
     if not isinstance(saved, dict):
         raise ValueError(f"it holds a {type(saved).__name__} in place of a dictionary of tensors")
     found: dict[str, Found] = {}
