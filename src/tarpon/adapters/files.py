@@ -233,4 +233,5 @@ def _pair(path: Path, theta: Path, limit: int, asked: dict[str, str | None]) -> 
     name = asked.pop("theta", None) or _roles.only("theta", truths)
     if name not in truths:
         raise ValueError(f"there is no array {name!r} in {str(theta)!r} to take for `theta`.")
+    asked["theta"] = "theta"
     return found | {"theta": truths[name]}
