@@ -153,6 +153,19 @@ def test_check_prints_its_summary_and_json(archive):
     assert run("check", archive("correct"), "--rng", 0, "--n-swaps", 99).returncode == 0
 
 
+def test_names_of_arrays_and_a_second_file(tmp_path):
+    sims = gaussian("correct", n_sims=50, n_draws=20, rng=0)
+    np.savez(tmp_path / "a.npz", mine=sims.samples, theta=sims.theta)
+    np.save(tmp_path / "b.npy", sims.samples)
+    np.save(tmp_path / "c.npy", sims.theta)
+    named = run("sbc", tmp_path / "a.npz", "--array", "samples=mine", "--rng", 0, "--json")
+    paired = run("sbc", tmp_path / "b.npy", "--theta", tmp_path / "c.npy", "--rng", 0, "--json")
+    assert named.stdout == paired.stdout
+    run("sbc", tmp_path / "b.npy", "--theta", tmp_path / "c.npy", "--rng", 0,
+        "--resume", tmp_path / "blocks", "--shard", "0/1")  # fmt: skip
+    assert run("merge", tmp_path / "blocks", "--json").stdout == named.stdout
+
+
 def test_plan_says_how_many():
     said = run("plan", 2, "--bias", 0.5, "--n-draws", 50, "--rng", 0)
     assert said.returncode == 0

@@ -713,6 +713,8 @@ HOSTILE = {
                              "a shape of .* is larger than any disk"),
     "header.safetensors": (struct.pack("<Q", 2**63) + b"{}", r"its header is said to have \S+ TB"),
     "json.safetensors": (tensors(b"[" * 100_000), "cannot be read as a safetensors file"),
+    "list.safetensors": (tensors([1, 2]), "what describes its arrays makes no sense"),
+    "lacks.safetensors": (tensors({"samples": {"dtype": "F64"}}), "it lacks 'shape'"),
     "type.safetensors": (tensors({"samples": TENSOR | {"dtype": "OBJECT"}}, bytes(2016)),
                          "is of type 'OBJECT', which NumPy lacks"),
     # tables

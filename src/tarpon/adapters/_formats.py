@@ -81,6 +81,8 @@ def _said(error: Exception) -> str:
     """Return what an error says, as a part of a sentence."""
     if isinstance(error, KeyError):
         return f"it lacks {short(error)}"
+    if isinstance(error, TypeError | AttributeError | IndexError):
+        return f"what describes its arrays makes no sense ({short(error)})"
     return short(error, 400).rstrip(".") or type(error).__name__
 
 
