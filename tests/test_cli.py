@@ -83,7 +83,7 @@ class TestMisuse:
         (tmp_path / "a.npz").write_text("not an archive")
         self.fails("cannot be read as an .npz file", "tarp", tmp_path / "a.npz")
         np.save(tmp_path / "single.npy", np.zeros(3))
-        self.fails("it holds a single array", "tarp", tmp_path / "single.npy")
+        self.fails("or name a second file with `theta=`", "tarp", tmp_path / "single.npy")
 
     def test_pickles_are_never_loaded(self, tmp_path):
         class Trap:
@@ -130,7 +130,8 @@ def test_demo_prints_a_table_and_writes_a_figure(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["check"], ["tarp"], ["hpd"], ["sbc"], ["demo"], ["plan"], ["merge"]]
+    "command",
+    [[], ["check"], ["tarp"], ["hpd"], ["sbc"], ["demo"], ["plan"], ["merge"], ["inspect"]],
 )
 def test_help_helps(command):
     answer = run(*command, "--help")
@@ -150,6 +151,19 @@ def test_check_prints_its_summary_and_json(archive):
     about = json.loads(run("check", path, "--rng", 0, "--n-swaps", 99, "--json").stdout)
     assert about["outcome"] == "inaccurate"
     assert run("check", archive("correct"), "--rng", 0, "--n-swaps", 99).returncode == 0
+
+
+def test_names_of_arrays_and_a_second_file(tmp_path):
+    sims = gaussian("correct", n_sims=50, n_draws=20, rng=0)
+    np.savez(tmp_path / "a.npz", mine=sims.samples, theta=sims.theta)
+    np.save(tmp_path / "b.npy", sims.samples)
+    np.save(tmp_path / "c.npy", sims.theta)
+    named = run("sbc", tmp_path / "a.npz", "--array", "samples=mine", "--rng", 0, "--json")
+    paired = run("sbc", tmp_path / "b.npy", "--theta", tmp_path / "c.npy", "--rng", 0, "--json")
+    assert named.stdout == paired.stdout
+    run("sbc", tmp_path / "b.npy", "--theta", tmp_path / "c.npy", "--rng", 0,
+        "--resume", tmp_path / "blocks", "--shard", "0/1")  # fmt: skip
+    assert run("merge", tmp_path / "blocks", "--json").stdout == named.stdout
 
 
 def test_plan_says_how_many():

@@ -20,7 +20,6 @@ import zarr
 import tarpon
 from tarpon import Engine, Simulations, metrics, references
 from tarpon._stored import PlainZarr, Stored, Window, is_stored
-from tarpon.adapters import files
 from tarpon.engine import Unfinished
 
 N_SIMS, N_DRAWS, N_DIMS = 90, 250, 3
@@ -551,64 +550,6 @@ def test_folders_that_cannot_be_merged(tmp_path):
     sims = simulations(**arrays())
     tarpon.sbc(sims, rng=0, engine=Engine(resume=tmp_path))
     assert "was written by a program" in " ".join(run("merge", tmp_path).stderr.split())
-
-
-class TestFiles:
-    def same(self, path):
-        sims = files.load(path)
-        given = arrays()
-        for name in given:
-            np.testing.assert_array_equal(np.asarray(getattr(sims, name)), given[name])
-        return sims
-
-    def test_every_ending_is_opened_and_little_is_read(self, tmp_path):
-        as_zarr(tmp_path, arrays())
-        as_hdf5(tmp_path, arrays())
-        as_xarray(tmp_path, arrays())
-        folder = tmp_path / "folder"
-        folder.mkdir()
-        as_memmap(folder, arrays())
-        for name in ("a.zarr", "a.h5", "a.nc", "folder"):
-            assert isinstance(self.same(tmp_path / name).samples, Stored)
-        np.savez(tmp_path / "a.npz", **arrays())
-        assert self.same(tmp_path / "a.npz").at_hand
-
-    def test_names(self, tmp_path):
-        names = ["mass", "spin", "tilt"]
-        as_hdf5(tmp_path, arrays())["samples"].file.close()
-        with h5py.File(tmp_path / "a.h5", "a") as file:
-            file["names"] = names
-        as_zarr(tmp_path, arrays())
-        zarr.open_group(tmp_path / "a.zarr").attrs["names"] = names
-        as_xarray(tmp_path, arrays())["samples"].close()
-        with netCDF4.Dataset(tmp_path / "a.nc", "a") as file:
-            file.setncattr_string("names", names)
-        for file in ("a.h5", "a.zarr", "a.nc"):
-            assert list(files.load(tmp_path / file).names) == names, file
-
-    @pytest.mark.parametrize("name", ["a.pkl", "a.pt"])
-    def test_pickles_are_not_opened(self, tmp_path, name):
-        (tmp_path / name).write_bytes(b"")
-        with pytest.raises(ValueError, match="Pickles run what is in them"):
-            files.load(tmp_path / name)
-
-    def test_version_2_of_zarr_is_refused(self, tmp_path):
-        group = zarr.create_group(tmp_path / "old.zarr", zarr_format=2)
-        group.create_array("samples", data=np.zeros((3, 2, 1)))
-        with pytest.raises(ValueError, match="cannot be read as a Zarr store of version 3"):
-            files.load(tmp_path / "old.zarr")
-
-    @pytest.mark.parametrize("name", ["a.txt", "a"])
-    def test_unknown_endings(self, tmp_path, name):
-        (tmp_path / name).write_text("")
-        with pytest.raises(ValueError, match=r"unknown ending: .*\.npz, .*\.zarr, or is a folder"):
-            files.load(tmp_path / name)
-
-    @pytest.mark.parametrize("name", ["a.h5", "a.nc", "a.zarr"])
-    def test_files_that_are_something_else(self, tmp_path, name):
-        (tmp_path / name).write_text("not what it says")
-        with pytest.raises(ValueError, match="cannot be read as"):
-            files.load(tmp_path / name)
 
 
 LARGE = """

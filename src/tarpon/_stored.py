@@ -174,6 +174,67 @@ class PlainZarr:
 
 
 @dataclass(frozen=True, eq=False)
+class Arranged:
+    """An array read with its axes in another order, some of them as one.
+
+    Arguments:
+        source: The array.
+        groups: For every axis of the result, the axes of the source that it is made of; none for
+            an axis of length 1.
+    """
+
+    source: Any
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(prod(self.source.shape[axis] for axis in group) for group in self.groups)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.source.dtype)
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        alone = (group[0] if len(group) == 1 else None for group in self.groups)
+        return tuple(1 if axis is None else _chunk_length(self.source, axis) for axis in alone)
+
+    def __getitem__(self, key: tuple[slice, ...]) -> Array:
+        key = (*key, *(slice(None),) * (len(self.groups) - len(key)))
+        where = [slice(None)] * len(self.source.shape)
+        after = list(key)
+        for k, group in enumerate(self.groups):
+            if len(group) == 1:
+                where[group[0]], after[k] = key[k], slice(None)
+        read = _numbers(self.source[tuple(where)])
+        shape = [prod(read.shape[axis] for axis in group) for group in self.groups]
+        order = [axis for group in self.groups for axis in group]
+        return read.transpose(order).reshape(shape)[tuple(after)]
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Arrays that are read side by side along their last axis."""
+
+    parts: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.parts[0].shape[:-1], sum(part.shape[-1] for part in self.parts))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.result_type(*(part.dtype for part in self.parts))
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        return tuple(_chunk_length(self.parts[0], axis) for axis in range(len(self.shape)))
+
+    def __getitem__(self, key: tuple[slice, ...]) -> Array:
+        return np.concatenate([_numbers(part[key]) for part in self.parts], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
 class Stored:
     """Numbers of simulations that are read when they are asked for.
 
@@ -232,10 +293,7 @@ class Stored:
     @property
     def portable(self) -> bool:
         """Whether another process can read them too."""
-        if type(getattr(self.source, "store", None)).__name__ == "MemoryStore":  # of Zarr
-            return False
-        ours = isinstance(self.source, Mapped | InHDF5 | PlainZarr)
-        return ours or _package(self.source) in _PORTABLE
+        return _is_portable(self.source)
 
     @property
     def chunk(self) -> int:
@@ -310,7 +368,13 @@ class Stored:
 
     def _slab(self, start: int, stop: int) -> Array:
         draws = (slice(None),) * self.axis if self.n_draws is None else (slice(self.n_draws),)
-        return _numbers(self.source[(*draws, slice(start, stop))])
+        try:
+            return _numbers(self.source[(*draws, slice(start, stop))])
+        except Exception as error:  # whatever the package raises that reads the file
+            raise ValueError(
+                f"simulations {start} to {stop - 1} cannot be read from where they are stored: "
+                f"{error}. If the file is damaged, write it again."
+            ) from error
 
     def _warn(self, length: int, row: int, n_sims: int) -> None:
         times = min(length, self._end) // max(n_sims, 1)
@@ -322,6 +386,16 @@ class Stored:
                 f"all draws: see docs/large.md.",
                 stacklevel=2,
             )
+
+
+def _is_portable(source: Any) -> bool:
+    if isinstance(source, Arranged):
+        return _is_portable(source.source)
+    if isinstance(source, Joined):
+        return all(_is_portable(part) for part in source.parts)
+    if type(getattr(source, "store", None)).__name__ == "MemoryStore":  # of Zarr
+        return False
+    return isinstance(source, Mapped | InHDF5 | PlainZarr) or _package(source) in _PORTABLE
 
 
 def forget() -> None:

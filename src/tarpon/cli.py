@@ -38,6 +38,7 @@ def main() -> None:
     \b
     Try it:         tarpon demo
     Test a file:    tarpon check draws.npz
+    What is in it:  tarpon inspect draws.npz
     One test alone: tarpon tarp draws.npz --plot curve.png
     Plan a study:   tarpon plan 10 --bias 0.3
     The paper:      tarpon reproduce all --quick
@@ -49,10 +50,10 @@ def main() -> None:
     In a job array: tarpon check draws.zarr --resume blocks --shard 0/10
                     tarpon merge blocks
 
-    A file (.npz, .h5, .nc, .zarr, a folder of .npy) holds `samples` (n_draws, n_sims, n_dims)
-    and `theta` (n_sims, n_dims), or `log_prob_samples` and `log_prob_theta` for hpd. The exit
-    status is 0 when nothing was found, 1 when the posteriors are inaccurate, 2 when the call was
-    wrong.
+    A file (.npz, .h5, .nc, .zarr, .safetensors, .pt, .csv, .parquet, a folder of .npy) holds
+    `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims, n_dims), or `log_prob_samples` and
+    `log_prob_theta` for hpd. The exit status is 0 when nothing was found, 1 when the posteriors
+    are inaccurate, 2 when the call was wrong.
     """
 
 
@@ -71,7 +72,33 @@ class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return i, n
 
 
+class _Named(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """`ROLE=NAME`, what an array is called in the file; without a name it is left out."""
+
+    name = "role=name"
+
+    def convert(self, value: Any, *_: Any) -> tuple[str, str | None]:
+        role, equals, name = value.partition("=")
+        if not equals:
+            self.fail(f"{value!r} is not ROLE=NAME, like samples=post/draws.")
+        return role, name or None
+
+
+def _from_file(command: Command) -> Command:
+    for option in (
+        click.option("--most-bytes", type=click.IntRange(min=1),
+                     help="How much memory the file may take at once."),
+        click.option("--array", "arrays", type=_Named(), multiple=True,
+                     help="What an array is called in the file, like samples=post/draws."),
+        click.option("--theta", type=click.Path(path_type=Path),
+                     help="A second file, if the truths are in one of their own."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
 def _options(command: Command) -> Command:
+    command = _from_file(command)
     for option in (
         click.option("--shard", type=_Shard(), help="Compute this part of the blocks alone."),
         click.option("--resume", type=click.Path(path_type=Path, file_okay=False),
@@ -122,6 +149,25 @@ def sbc(file: Path, **options: Any) -> None:
 def check(file: Path, **options: Any) -> None:
     """Test from every angle, with one exact p-value, findings and their sizes."""
     _test("check", file, **options)
+
+
+@main.command()
+@_FILE
+@_from_file
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
+def inspect(file: Path, as_json: bool, **options: Any) -> None:
+    """Say what is in FILE, what each array is taken for, and what is missing.
+
+    The exit status is 2 when it cannot be tested.
+    """
+    from .adapters import files
+
+    try:
+        contents = files.inspect(file, **options | {"arrays": dict(options["arrays"])})
+    except (ValueError, TypeError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+    click.echo(json.dumps(contents.to_dict(), indent=2) if as_json else _wrapped(str(contents)))
+    raise SystemExit(2 if contents.problem else 0)
 
 
 @main.command()
@@ -259,9 +305,16 @@ def _result(name: str, file: Path, **options: Any) -> Result | Check:
     from .diagnostics import hpd, sbc, tarp
     from .engine import Engine
 
-    depends_on = ("on_invalid", "level", "rng", "n_swaps")
+    depends_on = ("on_invalid", "level", "rng", "n_swaps", "arrays", "most_bytes")
     kept = {key: options[key] for key in depends_on if key in options}
-    sims = files.load(file, on_invalid=options["on_invalid"])
+    theta = options["theta"] and str(Path(options["theta"]).absolute())
+    sims = files.load(
+        file,
+        theta=theta,
+        arrays=dict(options["arrays"]),
+        most_bytes=options["most_bytes"],
+        on_invalid=options["on_invalid"],
+    )
     with _client(options.get("scheduler")) as executor, _Bar() as bar:
         engine = Engine(
             executor=executor,
@@ -269,7 +322,7 @@ def _result(name: str, file: Path, **options: Any) -> Result | Check:
             shard=options.get("shard"),
             on_missing=options.get("on_missing", "compute"),
             progress=bar,
-            note={"test": name, "file": str(file.absolute()), "options": kept},
+            note={"test": name, "file": str(file.absolute()), "options": kept | {"theta": theta}},
         )
         if name == "check":
             more = {key: options[key] for key in ("n_swaps", "level")}
