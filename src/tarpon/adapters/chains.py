@@ -26,11 +26,14 @@ def thin(
     log_prob_chains: ArrayLike | Sequence[ArrayLike] | None = None,
     **more: Any,
 ) -> Simulations:
-    r"""Return simulations with as many draws of each chain as it is worth.
+    r"""Return simulations with so few steps of each chain that they are about independent.
 
     Of :math:`m` steps that are worth :math:`n` independent draws, every
-    :math:`\lceil m / n \rceil`-th is kept, so that simulations may differ in their number of
-    draws. The chains are taken to have forgotten where they began. Needs arviz-stats.
+    :math:`\lceil 2 m / n \rceil`-th is kept: at half their number, next to nothing is left of
+    the correlation. Short chains make :math:`n` uncertain, and those that seem better than they
+    are do harm, so :math:`n` is at most that of the median simulation. Simulations may
+    differ in their number of draws. The chains are taken to have forgotten where they began.
+    Needs arviz-stats.
 
     Arguments:
         chains: Of shape `(n_chains, n_steps, n_sims, n_dims)`, or `(n_steps, n_sims, n_dims)`
@@ -48,18 +51,24 @@ def thin(
     """
     each = _each(chains, 3)
     if log_prob_chains is None:
-        kept = [_kept(chain) for chain in each]
+        worth = [_worth(chain) for chain in each]
     else:
         densities = _each(log_prob_chains, 2)
-        kept = [_kept(*both) for both in zip(each, densities, strict=True)]
-        more["log_prob_samples"] = _steps(densities, kept)
-    return Simulations(_steps(each, kept), theta, **more)
+        worth = [_worth(*both) for both in zip(each, densities, strict=True)]
+    most = np.median(worth)
+    every = [
+        ceil(2 * chain.shape[0] * chain.shape[1] / min(n, most))
+        for chain, n in zip(each, worth, strict=True)
+    ]
+    if log_prob_chains is not None:
+        more["log_prob_samples"] = _steps(densities, every)
+    return Simulations(_steps(each, every), theta, **more)
 
 
-def _steps(each: list[Array], kept: list[slice]) -> list[Array]:
-    """Return the steps that are kept of all chains of a simulation, one after the other."""
-    both = zip(each, kept, strict=True)
-    return [chain.reshape(-1, *chain.shape[2:])[some] for chain, some in both]
+def _steps(each: list[Array], every: list[int]) -> list[Array]:
+    """Return some steps of all chains of a simulation, one after the other: one at least."""
+    rows = [chain.reshape(-1, *chain.shape[2:]) for chain in each]
+    return [row[min(k, len(row)) - 1 :: k] for row, k in zip(rows, every, strict=True)]
 
 
 def effective(chain: ArrayLike, log_prob: ArrayLike | None = None) -> Floats:
@@ -90,13 +99,11 @@ def _scores(chain: Floats, log_prob: ArrayLike | None) -> Floats:
     return np.concatenate(scores, axis=2)
 
 
-def _kept(chain: Array, log_prob: Array | None = None) -> slice:
-    """Return which steps of the chains, one after the other, are kept."""
-    n_steps = chain.shape[0] * chain.shape[1]
+def _worth(chain: Array, log_prob: Array | None = None) -> float:
+    """Return how many draws the chains of a simulation are worth, by the worst of its scores."""
     worth = effective(chain, log_prob)
     worth = worth[np.isfinite(worth)]  # a parameter that never varies has no such number
-    every = ceil(n_steps / max(1.0, worth.min())) if len(worth) else 1
-    return slice(every - 1, None, every)
+    return max(1.0, float(worth.min())) if len(worth) else float(chain.shape[0] * chain.shape[1])
 
 
 def _each(chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
