@@ -887,6 +887,14 @@ def test_the_page_on_files_runs(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.iterdir()), ids=lambda path: path.name)
-def test_what_a_fuzzer_found_stays_fixed(path, tmp_path):
+def test_what_a_fuzzer_found_stays_fixed(path, tmp_path, monkeypatch):
+    monkeypatch.setattr("tarpon.adapters._trees._PATIENCE", 3)
     fuzz = runpy.run_path(str(Path(__file__).with_name("fuzz_files.py")))
     fuzz["feed"](path.name.partition("-")[0], path.read_bytes(), tmp_path)
+
+
+def test_attributes_that_make_the_library_hang_are_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("tarpon.adapters._trees._PATIENCE", 3)
+    (tmp_path / "hangs.nc").write_bytes((CORPUS / "nc-hangs").read_bytes())
+    with pytest.raises(ValueError, match=r"cannot be read within 3 seconds.*write it again"):
+        files.load(tmp_path / "hangs.nc")

@@ -1,6 +1,8 @@
 """Arrays in groups: HDF5, netCDF and Zarr. They stay on disk."""
 
 import json
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -29,21 +31,62 @@ def hdf5(path: Path, limit: int) -> dict[str, Found]:
     import h5py
 
     found: dict[str, Found] = {}
+    loose: list[str] = []
 
     def visit(name: str, link: Any) -> bool | None:
         if isinstance(link, h5py.ExternalLink):
             found[name] = refused(f"is a link to another file, {short(link.filename)!r}")
         elif isinstance(link, h5py.SoftLink):
             found[name] = refused(f"is a link to {short(link.path)!r}: name that instead")
-        elif isinstance(array := file[name], h5py.Dataset) and array.shape is not None:
-            found[name] = _in_hdf5(path, array)
+        else:
+            array = file[name]
+            loose.extend(_loose(array))
+            if isinstance(array, h5py.Dataset) and array.shape is not None:
+                found[name] = _in_hdf5(path, array)
         return True if len(found) > MOST_ARRAYS else None
 
     with h5py.File(path, "r") as file:
         if file.visititems_links(visit):
             raise ValueError(f"it holds more than {MOST_ARRAYS} arrays")
+        if loose or _loose(file):
+            _probe(path)
         named = {"names": listed(file.attrs["names"])} if "names" in file.attrs else {}
         return named | found
+
+
+def _loose(one: Any) -> list[str]:
+    """Return the attributes that are of any length, such as words and references."""
+    return [name for name in one.attrs if one.attrs.get_id(name).dtype.kind == "O"]
+
+
+def _probe(path: Path) -> None:
+    """Read all attributes in a process of its own, which is killed if it hangs.
+
+    What is of any length lies in a heap of the file, and a damaged one makes the HDF5 library
+    look for its end for ever.
+    """
+    try:
+        subprocess.run(
+            [sys.executable, "-c", _READ_ATTRIBUTES, str(path)],
+            timeout=_PATIENCE, capture_output=True, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(
+            f"its attributes cannot be read within {_PATIENCE} seconds, so it must be damaged: "
+            f"write it again"
+        ) from error
+
+
+_PATIENCE = 30
+_READ_ATTRIBUTES = """
+import sys, h5py
+def read(_, one):
+    for name in one.attrs:
+        one.attrs[name]
+with h5py.File(sys.argv[1], "r") as file:
+    read("", file)
+    file.visititems(read)
+"""
 
 
 def netcdf(path: Path, limit: int) -> dict[str, Found]:
