@@ -9,9 +9,15 @@ import tarpon
 matplotlib.use("Agg")
 
 # Modules of packages that are not installed have no examples to run.
-_NEEDS = {"_torch": "torch", "_torch_swaps": "torch", "_triton": "triton", "_jax": "jax"}
+_NEEDS = {
+    "adapters/flows": "torch",
+    "backends/_jax": "jax",
+    "backends/_torch": "torch",
+    "backends/_torch_swaps": "torch",
+    "backends/_triton": "triton",
+}
 collect_ignore = [
-    f"src/tarpon/backends/{module}.py"
+    f"src/tarpon/{module}.py"
     for module, package in _NEEDS.items()
     if importlib.util.find_spec(package) is None
 ]
@@ -27,7 +33,14 @@ def examples(doctest_namespace, tmp_path, monkeypatch):
 
 def pytest_addoption(parser):
     parser.addoption("--peers", action="store_true", help="run the tests against other packages")
-    parser.addoption("--interop", action="store_true", help="run the tests with other tools")
+    parser.addoption("--interop", action="store_true", help="run the tests of adapters")
+
+
+def pytest_ignore_collect(collection_path, config):
+    # Packages that these tests need and miss are errors, so that none is left out in silence.
+    return (
+        True if collection_path.name == "interop" and not config.getoption("--interop") else None
+    )
 
 
 def pytest_collection_modifyitems(config, items):

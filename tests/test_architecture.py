@@ -9,7 +9,7 @@ import tarpon
 
 SRC = Path(tarpon.__file__).parent
 _LAYERS = """
-    _version _types _arrays _stored _check _unequal backends engine _whiten
+    _version _progress _types _arrays _stored _check _unequal backends engine _whiten
     simulations metrics references regions ranks curves inference
     verdict effects findings diagnostics compat
     checks gate planning problems adapters plots experiments

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         references,
         regions,
     )
+    from .adapters.sampler import from_sampler
     from .checks import Check, check
     from .diagnostics import Result, hpd, load, sbc, tarp
     from .engine import Engine
@@ -38,6 +39,7 @@ __all__ = [
     "check",
     "compat",
     "experiments",
+    "from_sampler",
     "gate",
     "hpd",
     "load",
@@ -58,6 +60,7 @@ _HOME = {
     "Result": "diagnostics",
     "Simulations": "simulations",
     "check": "checks",
+    "from_sampler": "adapters.sampler",
     "hpd": "diagnostics",
     "load": "diagnostics",
     "plan": "planning",

@@ -6,8 +6,9 @@ A message says what was wanted, what came, and what to do about it.
 import importlib
 import math
 import secrets
+import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ._types import RNG, Array, ArrayLike, Floats
 ON_INVALID = ("raise", "drop")
 _SWAP_FALSE_ALARM = 1e-6
 _FEWEST_SIMS, _FEWEST_DRAWS = 2, 5
+_LONGEST_REASON, _MOST_REASONS = 200, 3
 _CHAINS = 64  # simulations that suffice to see whether draws come from a chain
 _CHAIN_DRAWS = 2000
 _CHAIN_BYTES = 2**24
@@ -314,6 +316,31 @@ def refuse_invalid(invalid: Array, on_invalid: str) -> None:
             f"{n_invalid} of {n_sims} simulations hold NaN or infinite values, the first at "
             f"index {int(invalid.argmax())}. {advice}"
         )
+
+
+def no_draws(failed: Mapping[int, BaseException], n_sims: int, on_invalid: str) -> None:
+    """Say which simulations have no draws and why: raise, or warn where they may be dropped."""
+    said = f"{len(failed)} of {n_sims} simulations have no draws: {_reasons(failed)}."
+    if on_invalid == "raise" or len(failed) == n_sims:
+        raise RuntimeError(
+            f"{said} Failed fits are rarely random, so look at them first; `on_invalid='drop'` "
+            f"then leaves them out, and the result says how many."
+        ) from next(iter(failed.values()))
+    warnings.warn(f"{said} They are dropped.", stacklevel=4)
+
+
+def _reasons(failed: Mapping[int, BaseException]) -> str:
+    """Return the indices of what failed, those with the same reason together."""
+    indices: dict[str, list[str]] = {}
+    for k, error in failed.items():
+        kind = "" if isinstance(error, TimeoutError) else f"{type(error).__name__}: "
+        why = textwrap.shorten(f"{kind}{error}", _LONGEST_REASON)
+        indices.setdefault(why, []).append(str(k))
+    said = [f"{', '.join(where)} ({why})" for why, where in indices.items()]
+    others = [k for where in list(indices.values())[_MOST_REASONS:] for k in where]
+    if others:
+        said[_MOST_REASONS:] = [f"{', '.join(others)} (for other reasons)"]
+    return "; ".join(said)
 
 
 def reference_points(drawn: ArrayLike, n_sims: int, n_dims: int) -> Floats:

@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -15,12 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from ._progress import Bar
 from ._version import __version__
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from .checks import Check
     from .diagnostics import Result
     from .experiments import Outcome
@@ -267,7 +265,7 @@ def reproduce(
     names = list(EXPERIMENTS) if name == "all" else [name]
     hold = True
     try:
-        with _Bar() as bar:
+        with Bar() as bar:
             lab = Lab(out, quick, rng, galaxies, device, partial(_tracked, bar))
             if {"lensing", "errata"} & set(names):
                 _ = lab.prior  # What is missing for it is better said before an hour than after.
@@ -315,7 +313,7 @@ def _result(name: str, file: Path, **options: Any) -> Result | Check:
         most_bytes=options["most_bytes"],
         on_invalid=options["on_invalid"],
     )
-    with _client(options.get("scheduler")) as executor, _Bar() as bar:
+    with _client(options.get("scheduler")) as executor, Bar() as bar:
         engine = Engine(
             executor=executor,
             resume=options.get("resume"),
@@ -343,34 +341,6 @@ def _client(address: str | None) -> AbstractContextManager[Any]:
         ) from error
     connect: Callable[[str], AbstractContextManager[Any]] = Client
     return connect(address)
-
-
-class _Bar:
-    """A progress bar on a terminal, for what takes longer than a second."""
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-        self.bar: Progress | None = None
-        self.tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> _Bar | None:
-        return self if sys.stderr.isatty() else None
-
-    def __call__(self, name: str, n_done: int, n_blocks: int) -> None:
-        if self.bar is None and time.monotonic() - self.start > 1:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self.bar = Progress(console=Console(stderr=True), transient=True)
-            self.bar.start()
-        if self.bar is not None:
-            if name not in self.tasks:
-                self.tasks[name] = self.bar.add_task(name)
-            self.bar.update(self.tasks[name], completed=n_done, total=n_blocks)
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
 
 
 def _wrapped(text: str) -> str:
@@ -418,7 +388,7 @@ def _print_outcome(name: str, outcome: Outcome) -> None:
             Console().print(table)
 
 
-def _tracked(bar: _Bar | None, items: Iterable[Any], total: int, label: str) -> Iterator[Any]:
+def _tracked(bar: Bar | None, items: Iterable[Any], total: int, label: str) -> Iterator[Any]:
     """Yield items, and tell the bar, if there is one, how many were had."""
     for n_done, item in enumerate(items, 1):
         yield item

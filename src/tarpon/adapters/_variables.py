@@ -1,0 +1,74 @@
+"""Variables by name, side by side as parameters."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _check
+from .._types import Array, ArrayLike
+
+
+def columns(variables: Mapping[str, ArrayLike], n_leading: int) -> tuple[list[str], Array]:
+    """Return the names of all parameters, and their numbers along a last axis.
+
+    Arguments:
+        variables: Numbers by name, all with the same leading axes.
+        n_leading: How many of the axes lead; what follows are the parameters of a variable.
+
+    Example:
+        >>> names, numbers = columns({"mu": np.zeros(5), "beta": np.zeros((5, 2))}, 1)
+        >>> names, numbers.shape
+        (['mu', 'beta[0]', 'beta[1]'], (5, 3))
+    """
+    arrays = {name: _check.array(name, values) for name, values in variables.items()}
+    leading = _leading(arrays, n_leading)
+    names = [full for name, a in arrays.items() for full in _names(name, a.shape[n_leading:])]
+    flat = [array.reshape(*leading, -1) for array in arrays.values()]
+    return names, np.concatenate(flat, axis=-1)
+
+
+def _leading(arrays: Mapping[str, Array], n_leading: int) -> tuple[int, ...]:
+    shapes = {array.shape[:n_leading] for array in arrays.values()}
+    if len(shapes) != 1 or len(shape := shapes.pop()) != n_leading:
+        given = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(
+            f"all variables must have the same {n_leading} leading axes, but got "
+            f"{given or 'no variables'}."
+        )
+    return shape
+
+
+def _names(name: str, shape: tuple[int, ...]) -> list[str]:
+    if np.prod(shape, dtype=int) == 1:
+        return [name]
+    places = (",".join(map(str, place)) for place in np.ndindex(shape))
+    return [f"{name}[{place}]" for place in places]
+
+
+def truths(
+    theta: Mapping[str, ArrayLike] | Sequence[Mapping[str, ArrayLike]] | ArrayLike,
+    variables: Sequence[str],
+) -> Array:
+    """Return true parameters `(n_sims, n_dims)` in the order of the variables.
+
+    Arguments:
+        theta: One array `(n_sims, ...)` a variable by its name, or one such mapping for each
+            simulation, or an array that is in order already.
+        variables: The names.
+    """
+    if not isinstance(theta, Mapping) and len(theta) and isinstance(theta[0], Mapping):
+        theta = {name: [named(one, name) for one in theta] for name in variables}
+    if isinstance(theta, Mapping):
+        return columns({name: named(theta, name) for name in variables}, 1)[1]
+    return _check.array("theta", theta)
+
+
+def named(theta: Mapping[str, Any], name: str) -> Any:
+    """Return the truth of one variable."""
+    if name not in theta:
+        raise ValueError(
+            f"the truth of {name!r} is missing: `theta` holds {', '.join(theta) or 'nothing'}. "
+            f"Add it, or leave the variable out of the draws."
+        )
+    return theta[name]

@@ -1,0 +1,96 @@
+"""Nested sampling: weighted draws, more of them for one simulation than for the next."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import _check
+from .._types import Array, ArrayLike
+from ..simulations import Simulations
+from . import _fits, _variables
+
+
+def from_dynesty(
+    results: Iterable[Any],
+    theta: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    x: ArrayLike | None = None,
+    on_invalid: str = "raise",
+) -> Simulations:
+    """Take the results of dynesty, one for each simulation.
+
+    The weights of nested sampling belong to the run, so that a truth has none: draws are resampled
+    by weight, and what is found is called approximate.
+
+    Arguments:
+        results: What `sampler.results` are: anything with `samples`, `logwt` and `logz`.
+        theta: The true parameters, of shape `(n_sims, n_dims)`.
+        names: One name a parameter.
+        x: What was observed, of shape `(n_sims, ...)`.
+        on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
+    """
+    runs = list(results)
+    samples = [np.asarray(run.samples) for run in runs]
+    log_weights: Any = [np.asarray(run.logwt) - run.logz[-1] for run in runs]
+    return Simulations(
+        samples, theta, log_weights=log_weights, names=names, x=x, on_invalid=on_invalid
+    )
+
+
+def from_bilby(
+    files: Iterable[str | Path],
+    *,
+    variables: Sequence[str] | None = None,
+    x: ArrayLike | None = None,
+    on_invalid: str = "raise",
+) -> Simulations:
+    """Read the results that bilby writes as JSON, one for each simulation.
+
+    The truths are the parameters that were injected, which travel along.
+
+    Arguments:
+        files: The files, `label_result.json`.
+        variables: What to test; without it, all parameters that were searched for.
+        x: What was observed, of shape `(n_sims, ...)`.
+        on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
+    """
+    samples, truths = [], []
+    for k, path in enumerate(files):
+        result = _result(path)
+        if variables is None:
+            variables = [str(name) for name in result["search_parameter_keys"]]
+        draws = _fits.picked(result["posterior"]["content"], variables, k)
+        injected = result["injection_parameters"]
+        samples.append(np.stack([_column(path, draws, name) for name in variables], axis=1))
+        truths.append([_check.array(n, _variables.named(injected, n)) for n in variables])
+    return Simulations(samples, np.asarray(truths), names=variables, x=x, on_invalid=on_invalid)
+
+
+def _result(path: str | Path) -> dict[str, Any]:
+    """Return what a file says, which holds draws and what was injected."""
+    text = _fits.text(path, "a result of bilby")
+    try:
+        result = json.loads(text)
+        keys, content = result["search_parameter_keys"], result["posterior"]["content"]
+        whole = isinstance(keys, list) and isinstance(content, dict)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(
+            f"{str(path)!r} cannot be read as a result of bilby with draws: {error!r}."
+        ) from error
+    if not whole or not isinstance(result.get("injection_parameters"), dict):
+        raise ValueError(
+            f"{str(path)!r} must hold `injection_parameters`: without them no truth is known. "
+            f"Pass `injection_parameters=` to `bilby.run_sampler`."
+        )
+    return dict(result)
+
+
+def _column(path: str | Path, draws: dict[str, Any], name: str) -> Array:
+    values = _check.array(name, draws[name])
+    if values.ndim != 1:
+        raise ValueError(f"{str(path)!r}: the draws of {name!r} must be a list of numbers.")
+    return values

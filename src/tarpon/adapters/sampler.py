@@ -1,0 +1,133 @@
+"""Samplers: draws from any function that makes them."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+
+from .. import _check
+from .._progress import Bar
+from .._types import RNG, Array, ArrayLike
+from ..backends import _threads
+from ..simulations import Simulations
+from . import _workers
+
+Progress = Callable[[str, int, int], None]
+
+
+def from_sampler(
+    sampler: Callable[..., ArrayLike],
+    theta: ArrayLike,
+    x: ArrayLike,
+    n_draws: int = 1000,
+    *,
+    n_workers: int | None = None,
+    executor: Executor | None = None,
+    time_limit: float | None = None,
+    names: list[str] | None = None,
+    on_invalid: str = "raise",
+    rng: RNG = None,
+    progress: Progress | None = None,
+) -> Simulations:
+    """Draw from the posterior of each simulation, several at a time.
+
+    The random numbers of a simulation hang on its index: they are the same whoever draws, and in
+    whichever order. A sampler that uses random numbers of its own is as repeatable as those are.
+
+    Arguments:
+        sampler: Returns draws `(n_draws, n_dims)`. It is called with an observation `x[i]`, the
+            number of draws, and a `numpy.random.Generator` if it has a parameter `rng`, or a
+            third one without a default.
+        theta: The true parameters, of shape `(n_sims, n_dims)`.
+        x: What was observed, of shape `(n_sims, ...)`.
+        n_draws: How many draws to make for each.
+        n_workers: How many simulations are drawn for at a time; without it, as many as there are
+            processors.
+        executor: Any executor of `concurrent.futures`, for processes say; without one, threads.
+        time_limit: The seconds that the draws of one simulation may take. Those that take longer
+            are given up, and reported by their indices. Threads that are stuck end as soon as
+            they are back in Python; in an executor they keep their places.
+        names: One name a parameter.
+        on_invalid: What to do with simulations that have failed, take too long or hold NaN:
+            `"raise"` once all others are done, or `"drop"` to leave them out with a warning.
+        rng: The seed.
+        progress: Called with what is being done, how many simulations are, and how many there
+            are; without it there is a bar, on a terminal only.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> theta = rng.normal(size=(200, 1))
+        >>> x = theta + rng.normal(size=(200, 1))
+        >>> def sampler(x, n_draws, rng):
+        ...     return x / 2 + rng.normal(size=(n_draws, 1)) / np.sqrt(2)
+        >>> tarpon.from_sampler(sampler, theta, x, n_draws=99, rng=0)
+        Simulations(200 simulations, 99 draws each, 1 parameters)
+    """
+    truths, observed = problem(theta, x, n_draws)
+    n_sims, n_dims = truths.shape
+    each_x = observed if isinstance(x, list | tuple) else x
+    function = partial(_draws, sampler, n_draws, n_dims, _name_of_rng(sampler))
+    seed = _check.seed(rng)
+    tasks = ((each_x[k], SeedSequence(seed, spawn_key=(k,))) for k in range(n_sims))
+    if n_workers is None:
+        n_workers = getattr(executor, "_max_workers", None) or _threads.n_allowed()
+    calls = _workers.each(
+        function,
+        tasks,
+        n_workers=_check.positive("n_workers", n_workers),
+        executor=executor,
+        time_limit=time_limit,
+    )
+    found = dict(told(calls, n_sims, progress))
+    samples = _workers.gathered(found, (n_draws, n_sims, n_dims), on_invalid)
+    return Simulations(samples, truths, x=observed, names=names, on_invalid=on_invalid)
+
+
+def told(
+    calls: Iterator[tuple[int, Any]], n_sims: int, progress: Progress | None
+) -> Iterator[tuple[int, Any]]:
+    """Yield what is drawn, and tell how many of the simulations are done."""
+    watched: AbstractContextManager[Progress | None]
+    watched = Bar() if progress is None else nullcontext(progress)
+    with watched as tell:
+        for n_done, call in enumerate(calls, 1):
+            yield call
+            if tell is not None:
+                tell("draws", n_done, n_sims)
+
+
+def problem(theta: ArrayLike, x: ArrayLike, n_draws: int) -> tuple[Array, Array]:
+    """Return truths and observations that agree: better found out before an hour than after."""
+    _check.positive("n_draws", n_draws)
+    theta = _check.array("theta", theta)
+    _, truths = _check.points(np.empty((1, *theta.shape)), theta)
+    return truths, _check.needs_x(_check.observations(x, len(truths)), "a sampler")
+
+
+def _name_of_rng(sampler: Callable[..., ArrayLike]) -> str:
+    """Return the name under which a sampler takes a generator, if it does."""
+    try:
+        parameters = inspect.signature(sampler).parameters
+    except ValueError:  # compiled functions need not say what they take
+        return ""
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [name for name, p in parameters.items() if p.kind in places and p.default is p.empty]
+    return "rng" if "rng" in parameters else "".join(needed[2:3])
+
+
+def _draws(
+    sampler: Callable[..., ArrayLike],
+    n_draws: int,
+    n_dims: int,
+    name_of_rng: str,
+    task: tuple[Any, SeedSequence],
+) -> Array:
+    """Return the draws of one simulation; this runs in a worker."""
+    x, seeds = task
+    given = {name_of_rng: Generator(np.random.PCG64(seeds))} if name_of_rng else {}
+    return _workers.shaped(sampler(x, n_draws, **given), n_draws, n_dims)
