@@ -45,8 +45,7 @@ test-interop: .venv-interop/.stamp
 	.venv-peers/bin/python -m pip install -q -e . lampe==0.9.0 sbi==0.27.0 tarp==0.1.1 caustics==1.7.1 deprecation pytest hypothesis xarray scikit-learn
 	touch $@
 
-# arviz-plots 0.8, the newest for Python 3.11, cannot be imported with matplotlib 3.11. The tests of
-# the reference package are in its source.
+# torch first, as above. The source of the reference package holds its tests.
 .venv-interop/.stamp: pyproject.toml constraints-interop.txt
 	test -x .venv-interop/bin/python || $(PY) -m venv .venv-interop
 	.venv-interop/bin/python -m pip install -q --disable-pip-version-check -U "pip>=25.1"

@@ -5,6 +5,7 @@ import pytest
 import torch
 from sbi.inference import NLE, NPE, EnsemblePosterior
 from sbi.inference.posteriors import DirectPosterior
+from sbi.inference.posteriors.posterior_parameters import MCMCPosteriorParameters
 from sbi.neural_nets import posterior_nn
 from sbi.utils import BoxUniform
 from torch.distributions import MultivariateNormal
@@ -112,10 +113,8 @@ def likelihood():
 @pytest.mark.parametrize("method", ["slice_np_vectorized", "slice_np"])
 def test_chains_are_thinned(likelihood, study, method):
     theta, x = study(3)
-    settings = {"num_chains": 3, "warmup_steps": 5, "thin": 1}
-    posterior = likelihood.build_posterior(
-        sample_with="mcmc", mcmc_method=method, mcmc_parameters=settings
-    )
+    settings = MCMCPosteriorParameters(method=method, num_chains=3, warmup_steps=5, thin=1)
+    posterior = likelihood.build_posterior(posterior_parameters=settings)
     first, again = (from_sbi(posterior, theta, x, 40, rng=0) for _ in range(2))
     assert first.draws.most <= 42  # a multiple of the number of chains
     np.testing.assert_array_equal(first.samples, again.samples)
