@@ -24,6 +24,13 @@ def elsewhere(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="module")
+def gradients():
+    """Let networks learn: BayesFlow turns gradients off for the whole process."""
+    with torch.enable_grad():
+        yield
+
+
 @pytest.fixture
 def shown():
     """Run the lines that the page shows for a tool, and return the names that they leave."""

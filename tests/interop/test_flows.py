@@ -9,7 +9,7 @@ from lampe.inference import NPE, NPELoss
 import tarpon
 from tarpon.adapters import from_flow
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("gradients")]
 
 
 @pytest.fixture(scope="module")

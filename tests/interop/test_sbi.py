@@ -15,6 +15,7 @@ from tarpon.adapters import from_sbi
 
 pytestmark = [
     pytest.mark.interop,
+    pytest.mark.usefixtures("gradients"),
     # sbi says so of every training that is stopped, as those here are on purpose.
     pytest.mark.filterwarnings("ignore:Maximum number of epochs"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:sbi"),
@@ -110,10 +111,9 @@ def likelihood():
     return inference
 
 
-@pytest.mark.parametrize("method", ["slice_np_vectorized", "slice_np"])
-def test_chains_are_thinned(likelihood, study, method):
+def test_chains_are_thinned(likelihood, study):
     theta, x = study(3)
-    settings = MCMCPosteriorParameters(method=method, num_chains=3, warmup_steps=5, thin=1)
+    settings = MCMCPosteriorParameters(num_chains=3, warmup_steps=5, thin=1)
     posterior = likelihood.build_posterior(posterior_parameters=settings)
     first, again = (from_sbi(posterior, theta, x, 40, rng=0) for _ in range(2))
     assert first.draws.most <= 42  # a multiple of the number of chains

@@ -4,6 +4,7 @@ Neighbouring steps are alike, so ranks among them pile up at both ends, as those
 overconfident posterior do. `thin` keeps so few of the steps that they are about independent.
 """
 
+import warnings
 from collections.abc import Sequence
 from math import ceil
 from typing import Any
@@ -17,6 +18,7 @@ from ..simulations import Simulations
 __all__ = ["effective", "thin"]
 
 _TAILS = (0.05, 0.95)
+_FEWEST = 15  # draws that the chains of a typical simulation ought to be worth
 
 
 def thin(
@@ -45,8 +47,9 @@ def thin(
 
     Example:
         >>> rng = np.random.default_rng(0)
-        >>> steps = np.cumsum(rng.normal(size=(2, 500, 20, 1)), axis=1)  # they hardly mix
-        >>> thin(steps, rng.normal(size=(20, 1))).draws.most < 50
+        >>> steps = rng.normal(size=(2, 500, 20, 1))
+        >>> steps += np.roll(steps, 1, axis=1) + np.roll(steps, 2, axis=1)
+        >>> thin(steps, rng.normal(size=(20, 1))).draws.most < 300
         True
     """
     each = _each(chains, 3)
@@ -56,6 +59,12 @@ def thin(
         densities = _each(log_prob_chains, 2)
         worth = [_worth(*both) for both in zip(each, densities, strict=True)]
     most = np.median(worth)
+    if most < _FEWEST:
+        warnings.warn(
+            f"half of the simulations have chains that are worth {most:.0f} draws or fewer, too "
+            f"few to know that number well. Run them longer: what is found may be overconfident.",
+            stacklevel=2,
+        )
     every = [
         ceil(2 * chain.shape[0] * chain.shape[1] / min(n, most))
         for chain, n in zip(each, worth, strict=True)
