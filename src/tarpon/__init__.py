@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import adapters, experiments, metrics, plots, problems, references, regions
+    from . import adapters, experiments, metrics, plots, problems, references, regions, report
     from .checks import Check, check
     from .diagnostics import Result, hpd, load, sbc, tarp
     from .engine import Engine
@@ -35,6 +35,7 @@ __all__ = [
     "problems",
     "references",
     "regions",
+    "report",
     "sbc",
     "tarp",
 ]
