@@ -1,5 +1,6 @@
 """The report as a file: what it says, and what it must not hold."""
 
+import json
 import re
 from base64 import b64encode
 from hashlib import sha256
@@ -7,10 +8,12 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.stats import binom
 
 import tarpon
 from tarpon import report
+from tarpon.cli import main
 from tarpon.inference.swaps import adjusted
 from tarpon.problems import zoo
 
@@ -269,3 +272,44 @@ class TestEvidence:
         )
         assert own.evidence.joint[-1].names == ("size <b>",)
         assert "<b>" not in report.html(own)
+
+
+class TestCommandLine:
+    @pytest.fixture
+    def files(self, tmp_path):
+        for flaw in ("exact", "swapped_axes"):
+            sims = zoo(flaw, rng=0, **SMALL)
+            np.savez(tmp_path / f"{flaw}.npz", samples=sims.samples, theta=sims.theta, x=sims.x)
+        return tmp_path / "exact.npz", tmp_path / "swapped_axes.npz"
+
+    def run(self, *words):
+        return CliRunner().invoke(
+            main, ["check", *map(str, words), "--rng", "0", "--n-swaps", "99"]
+        )
+
+    def test_one_file_gets_a_report_that_says_how_to_have_it_again(self, files, tmp_path):
+        answer = self.run(files[0], "--report", tmp_path / "out.html")
+        page = Page((tmp_path / "out.html").read_text())
+        assert answer.exit_code == 0
+        assert f"report: {tmp_path / 'out.html'}" in answer.output
+        command = f"tarpon check {files[0]} --rng 0 --level 0.05 --n-swaps 99"
+        assert command in page.text
+        again = CliRunner().invoke(main, command.split()[1:])
+        assert again.output == answer.output.split("report:")[0]
+
+    def test_several_files_are_compared(self, files, tmp_path):
+        answer = self.run(*files, "--report", tmp_path / "out.html")
+        page = Page((tmp_path / "out.html").read_text())
+        assert answer.exit_code == 1
+        assert [line for line in answer.output.splitlines() if line.endswith(".npz:")] == [
+            f"{file}:" for file in files
+        ]
+        assert "1 of 2 are inaccurate." in page.text
+        assert "swapped_axes.npz" in page.text
+        both = json.loads(self.run(*files, "--json").output)
+        assert list(both) == [str(file) for file in files]
+
+    def test_what_takes_one_file_says_so(self, files, tmp_path):
+        answer = self.run(*files, "--plot", tmp_path / "figure.png")
+        assert answer.exit_code == 2
+        assert "--plot takes one file, but 2 came." in answer.output
