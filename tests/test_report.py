@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 
@@ -225,6 +226,12 @@ def test_notebooks_show_checks_and_results_as_text(gross):
         assert {tag for tag, _ in card.tags} <= {"div", "p", "strong", "span", "ol", "li", "code"}
     assert "Inaccurate , p = 0.01 (100 simulations" in Page(gross._repr_html_()).text
     assert "SBC" in Page(sbc._repr_html_()).text
+
+
+def test_a_check_without_joint_ranks_has_all_else(gross):
+    bare = replace(gross, evidence=replace(gross.evidence, joint=()))
+    assert "Coverage of joint regions" not in report.html(bare)
+    assert "Coverage side by side" not in report.html(bare, bare)
 
 
 class TestEvidence:

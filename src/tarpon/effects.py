@@ -112,7 +112,7 @@ class Effects:
             mean=self.mean[where],
             sd=self.sd[where],
             outside=self.outside[where],
-            ranks=Ranks(self.ranks.values[where], self.n_draws),
+            ranks=Ranks(self.ranks.values[where], self.ranks.n_draws),
         )
 
     def parameters(self, names: Sequence[str], p_values: Floats) -> tuple[Parameter, ...]:

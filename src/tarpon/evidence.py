@@ -106,7 +106,7 @@ class Evidence:
     Arguments:
         marginals: The ranks of every parameter. Ties are broken as the check broke them.
         joint: The ranks of all parameters together: by the distance from the centre of the
-            draws, by the estimator's density if given, by your own scores.
+            draws, by the estimator's density if given, by your own scores. May be empty.
         pairs: Correlations.
         directions: Parameters, given those before them.
         slopes: Biases that follow the posterior's mean.
@@ -140,7 +140,7 @@ class Evidence:
         trends = _Trends(names, sums, effects, _feature_names(names, data, label, sums), level)
         return cls(
             _marginals(effects.ranks, names, seed),
-            tuple(_joint(sums.measured, effects.n_draws, seed)),
+            tuple(_joint(sums.measured, effects.ranks.n_draws, seed)),
             _pairs(names, sums, level),
             _directions(names, sums, level),
             trends.slopes(),

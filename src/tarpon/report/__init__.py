@@ -101,6 +101,7 @@ class _Compared:
         self.coverage: list[Figure] = [
             _figures.coverage(study.check.evidence.joint[:1], f"c{k}", title=study.name)
             for k, study in enumerate(studies)
+            if study.check.evidence.joint
         ]
         self.effects: list[Figure] = [
             _figures.effects(study.check, f"e{k}", title=study.name, others=checks)

@@ -261,7 +261,7 @@ def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
         return None
     if finding.where and finding.where[0] in seen.marginals.names:
         return ranks(seen.marginals, seen.marginals.names.index(finding.where[0]), key)
-    return coverage(seen.joint, key)
+    return coverage(seen.joint, key) if seen.joint else None
 
 
 def single(result: Result, *scores: int) -> Result:

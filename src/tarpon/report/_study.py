@@ -125,8 +125,9 @@ class Study:
         )
 
     @cached_property
-    def joint(self) -> Figure:
-        return _figures.coverage(self.check.evidence.joint, next(self._keys))
+    def joint(self) -> Figure | None:
+        joint = self.check.evidence.joint
+        return _figures.coverage(joint, next(self._keys)) if joint else None
 
     @cached_property
     def marginals(self) -> Figure:
