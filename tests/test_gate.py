@@ -94,3 +94,7 @@ class TestPlugin:
 
     def test_takes_the_limits_of_a_gate(self, tmp_path):
         assert "1 passed" in self.run(tmp_path, "narrow", fail_on="never").stdout
+
+    def test_writes_reports_where_it_is_told_to(self, tmp_path):
+        self.run(tmp_path, "narrow", "--tarpon-report", "reports")
+        assert "overconfident" in (tmp_path / "reports" / "test_posterior.html").read_text()

@@ -174,6 +174,13 @@ class TestWeights:
         with pytest.raises(ValueError, match=message):
             Simulations(np.zeros((5, 3, 2)), np.zeros((3, 2)), **more)
 
+    def test_ranks_of_all_parameters_together_are_uniform(self):
+        """By the distance from the centre, of 2000 truths; the band is left with chance 1e-6."""
+        found = quick_check(weighted(2000, 20, wide=3.0), 0)
+        for result in found.evidence.joint:
+            assert result.ranks.n_draws == 999
+            assert result.p_value > 1e-6
+
 
 class TestResampled:
     def test_is_said_everywhere(self):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         problems,
         references,
         regions,
+        report,
     )
     from .adapters.sampler import from_sampler
     from .checks import Check, check
@@ -49,6 +50,7 @@ __all__ = [
     "problems",
     "references",
     "regions",
+    "report",
     "sbc",
     "tarp",
 ]

@@ -35,14 +35,28 @@ class Draws:
     worth: tuple[float, float] | None = None
     approximate: bool = False
 
+    @property
+    def number(self) -> str:
+        """How many there are, in words."""
+        return _span(f"{self.fewest:,}", f"{self.most:,}")
+
+    @property
+    def value(self) -> str:
+        """How many equal draws weighted ones are worth, in words; nothing if all are equal."""
+        if self.worth is None:
+            return ""
+        return _span(*(f"{n:,.0f}" if n >= 10 else f"{n:.1f}" for n in self.worth))
+
     def __str__(self) -> str:
-        number = f"{self.fewest}" if self.fewest == self.most else f"{self.fewest} to {self.most}"
+        number = _span(str(self.fewest), str(self.most))
         if self.worth is not None:
-            least, most = (f"{n:.0f}" if n >= 10 else f"{n:.1f}" for n in self.worth)
-            worth = least if least == most else f"{least} to {most}"
-            return f"{number} weighted draws worth {worth}"
+            return f"{number} weighted draws worth {self.value}"
         resampled = " (resampled by weight, so p is approximate)" if self.approximate else ""
         return f"{number} draws{resampled}"
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
 
 
 def draws(log_weights: Array | None, n_draws: int, *, approximate: bool) -> Draws:

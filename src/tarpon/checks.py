@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from . import _arrays, _check
 from ._types import RNG, Array, ArrayLike
 from ._unequal import Draws
 from ._version import __version__
+from .diagnostics import CITATION
 from .effects import Effects, Parameter, measure
 from .engine import Engine
+from .evidence import Evidence, marginal_p_values
 from .findings import Finding, findings, warnings
 from .inference import portfolio, power
 from .inference.power import Detectable
@@ -66,6 +69,7 @@ class Check:
         n_dropped: How many invalid simulations were left out.
         n_swaps: The number of swaps.
         seed: The integer that gives this check again, as `rng=`.
+        evidence: What stands behind the findings, for tables and figures.
     """
 
     p_value: float
@@ -80,6 +84,7 @@ class Check:
     n_dropped: int
     n_swaps: int
     seed: int
+    evidence: Evidence
 
     @property
     def outcome(self) -> str:
@@ -95,6 +100,27 @@ class Check:
         from . import plots
 
         return plots.effects(self, ax=ax)
+
+    def report(self, path: str | Path, *, name: str = "") -> None:
+        """Write one HTML file with everything that the check found, for a browser or a mail.
+
+        Arguments:
+            path: Where it goes.
+            name: What was checked, for the title.
+        """
+        from . import report
+
+        report.write(path, self, names=[name] if name else None)
+
+    @property
+    def citation(self) -> str:
+        """The papers behind the test, to cite along with tarpon."""
+        return CITATION
+
+    def _repr_html_(self) -> str:
+        from . import report
+
+        return report.card(self)
 
     def to_frame(self, table: str = "findings") -> "DataFrame":
         """Return one of the tables as a pandas DataFrame.
@@ -132,6 +158,7 @@ class Check:
             "n_dropped": self.n_dropped,
             "n_swaps": self.n_swaps,
             "seed": self.seed,
+            "evidence": self.evidence.to_dict(),
             "version": __version__,
         }
 
@@ -216,10 +243,11 @@ def check(
         "check", sims, engine, rng, n_swaps=n_swaps, scores=scores or {}, summary=summary
     )
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
+    data = _data(sims, summary)
     sums = portfolio.swapped(
         sims if scores else sims.without("x"),
         {name: _region(score, sims) for name, score in (scores or {}).items()},
-        _data(sims, summary),
+        data,
         n_swaps=n_swaps,
         rng=swapping,
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
@@ -228,6 +256,7 @@ def check(
     families = portfolio.families(sums)
     statistics = np.column_stack(list(families.values()))
     combined = combine(statistics, portfolio.weights(families))
+    sums_here = sums.on_host()
     effects = Effects.of(sims, sums.measured, break_ties)
     rejected = combined.p_value <= level
     table = [
@@ -237,9 +266,9 @@ def check(
     return Check(
         p_value=combined.p_value,
         level=level,
-        findings=findings(sims, sums.on_host(), families, effects, level) if rejected else (),
+        findings=findings(sims, sums_here, families, effects, level) if rejected else (),
         families=tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value))),
-        parameters=effects.parameters(sims.names or ()),
+        parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here)),
         detectable=power.detectable(sums, level),
         warnings=warnings(effects, _check.chained(sims.samples, sims.log_weights)),
         n_sims=sims.n_sims,
@@ -247,6 +276,7 @@ def check(
         n_dropped=sims.n_dropped,
         n_swaps=n_swaps,
         seed=seed,
+        evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 import textwrap
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import click
 
@@ -35,7 +36,8 @@ def main() -> None:
 
     \b
     Try it:         tarpon demo
-    Test a file:    tarpon check draws.npz
+    Test a file:    tarpon check draws.npz --report report.html
+    Compare files:  tarpon check flow.npz diffusion.npz --report report.html
     What is in it:  tarpon inspect draws.npz
     One test alone: tarpon tarp draws.npz --plot curve.png
     Plan a study:   tarpon plan 10 --bias 0.3
@@ -140,13 +142,18 @@ def sbc(file: Path, **options: Any) -> None:
 
 
 @main.command()
-@_FILE
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_options
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write an HTML page with all figures here; several files are compared.",
+)
 @click.option("--n-swaps", default=999, show_default=True, type=click.IntRange(min=1),
               help="The number of swaps; the p-value is at least 1 / (n_swaps + 1).")  # fmt: skip
-def check(file: Path, **options: Any) -> None:
+def check(files: tuple[Path, ...], **options: Any) -> None:
     """Test from every angle, with one exact p-value, findings and their sizes."""
-    _test("check", file, **options)
+    _test_all(files, **options)
 
 
 @main.command()
@@ -295,6 +302,63 @@ def _test(name: str, file: Path, **options: Any) -> NoReturn:
     except (ValueError, TypeError, OSError) as error:
         raise click.UsageError(str(error)) from error
     raise SystemExit(int(result.p_value <= options["level"]))
+
+
+def _test_all(files: tuple[Path, ...], report: Path | None, **options: Any) -> NoReturn:
+    """Check files, print what is said of each, write a report of all, and leave."""
+    from .engine import Unfinished
+
+    alone = [f"--{name}" for name in ("plot", "resume", "shard") if options.get(name)]
+    if len(files) > 1 and alone:
+        raise click.UsageError(f"{alone[0]} takes one file, but {len(files)} came.")
+    try:
+        checks = [cast("Check", _result("check", file, **options)) for file in files]
+        _print_checks(files, checks, as_json=options["as_json"])
+        if options["plot"]:
+            _write(checks[0].plot().figure, options["plot"], quiet=options["as_json"])
+        if report:
+            _write_report(report, files, checks, quiet=options["as_json"], **options)
+    except Unfinished as shard:
+        click.echo(str(shard))
+        raise SystemExit(0) from None
+    except (ValueError, TypeError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+    raise SystemExit(int(any(one.p_value <= options["level"] for one in checks)))
+
+
+def _print_checks(files: tuple[Path, ...], checks: list[Check], *, as_json: bool) -> None:
+    """Print what checks say; of several files, each under its name."""
+    if as_json:
+        said = [one.to_dict() for one in checks]
+        named = {str(file): each for file, each in zip(files, said, strict=True)}
+        click.echo(json.dumps(said[0] if len(said) == 1 else named, indent=2))
+        return
+    for file, one in zip(files, checks, strict=True):
+        if len(files) > 1:
+            click.echo(f"{file}:")
+        click.echo(_wrapped(str(one)))
+
+
+def _write_report(
+    path: Path, files: tuple[Path, ...], checks: list[Check], *, quiet: bool, **options: Any
+) -> None:
+    from .report import write
+
+    more = "" if options["on_invalid"] == "raise" else f" --on-invalid {options['on_invalid']}"
+    commands = [
+        f"tarpon check {shlex.quote(str(file))} --rng {one.seed} --level {one.level} "
+        f"--n-swaps {one.n_swaps}{more}"
+        for file, one in zip(files, checks, strict=True)
+    ]
+    write(path, *checks, names=_stems(files), commands=commands)
+    if not quiet:
+        click.echo(f"report: {path}")
+
+
+def _stems(files: tuple[Path, ...]) -> list[str]:
+    """Return what the files are called, with their folders where that is not enough."""
+    names = [file.name for file in files]
+    return names if len(set(names)) == len(names) else [str(file) for file in files]
 
 
 def _result(name: str, file: Path, **options: Any) -> Result | Check:

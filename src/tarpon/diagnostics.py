@@ -172,7 +172,7 @@ class Result:
             "n_dropped": self.n_dropped,
             "seed": self.seed,
             "settings": self.settings,
-            "versions": _versions(),
+            "versions": versions(),
         }
 
     def save(self, path: str | Path) -> None:
@@ -187,7 +187,7 @@ class Result:
             "seed": self.seed,
             "n_dropped": self.n_dropped,
             "settings": self.settings,
-            "versions": _versions(),
+            "versions": versions(),
         }
         with Path(path).open("wb") as file:
             np.savez(file, ranks=self.ranks.values, about=np.array(json.dumps(about)))
@@ -196,6 +196,11 @@ class Result:
     def citation(self) -> str:
         """The papers behind the test, to cite along with tarpon."""
         return _CITATIONS[self.test]
+
+    def _repr_html_(self) -> str:
+        from . import report
+
+        return report.card(self)
 
     def __repr__(self) -> str:
         dropped = f" ({self.n_dropped} invalid ones dropped)" if self.n_dropped else ""
@@ -221,7 +226,11 @@ _CITATIONS = {
     "TARP": f"{_LEMOS} {_BANDS}",
     "HPD": f"{_LEMOS} {_BANDS}",
     "SBC": f"{_TALTS} {_BANDS}",
+    "joint": f"{_LEMOS} {_BANDS}",
 }
+CITATION = (
+    f"{_LEMOS} {_TALTS} {_BANDS} Westfall and Young (1993), Resampling-based multiple testing."
+)
 
 
 def tarp(
@@ -437,7 +446,8 @@ def _ball_reading(apart: Floats) -> Reading:
     return Reading.OUTWARD if ratio < 2 else Reading.FAR if ratio > 9 else Reading.MIXED
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return what the numbers may depend on."""
     return {
         "tarpon": __version__,
         "numpy": np.__version__,

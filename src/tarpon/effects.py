@@ -1,7 +1,7 @@
 """Effects: how large errors are, parameter by parameter, in units that a scientist uses."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from . import _unequal
 from ._arrays import beside, double, host, namespace
-from ._types import Array, Floats
+from ._types import Array, Floats, Ints
 from .engine import Results, joined
 from .ranks import Ranks, broken, counts
 from .regions import HalfLines
@@ -32,6 +32,7 @@ class Parameter:
         recovery: The correlation of the draws' mean with the truth.
         coverage_68: The share of truths in the central 68 % of the draws.
         coverage_95: The share of truths in the central 95 %.
+        p_value: Of its distribution, exact and adjusted for the number of parameters.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Parameter:
     recovery: float
     coverage_68: Estimate
     coverage_95: Estimate
+    p_value: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +108,18 @@ class Effects:
         """Return for which parameters the means of the draws follow the truths beyond noise."""
         return _correlations(self.mean, self.truth) > 3 / np.sqrt(len(self.truth))
 
-    def parameters(self, names: Sequence[str]) -> tuple[Parameter, ...]:
+    def some(self, where: Ints) -> "Effects":
+        """Return the effects of some simulations alone."""
+        return replace(
+            self,
+            truth=self.truth[where],
+            mean=self.mean[where],
+            sd=self.sd[where],
+            outside=self.outside[where],
+            ranks=Ranks(self.ranks.values[where], self.ranks.n_draws),
+        )
+
+    def parameters(self, names: Sequence[str], p_values: Floats) -> tuple[Parameter, ...]:
         """Return the table of all parameters."""
         prior = np.maximum(self.truth.var(axis=0), 1e-300)
         contraction = 1 - np.square(self.sd).mean(axis=0) / prior
@@ -120,6 +133,7 @@ class Effects:
                 float(recovery[k]),
                 held(self.ranks.values[:, k], self.ranks.n_draws, 0.68, central=True),
                 held(self.ranks.values[:, k], self.ranks.n_draws, 0.95, central=True),
+                float(p_values[k]),
             )
             for k, name in enumerate(names)
         )

@@ -9,7 +9,7 @@ from matplotlib.ticker import PercentFormatter
 
 from ._types import Floats
 from .inference import bands
-from .verdict import Estimate
+from .verdict import Estimate, normal_scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 
     from .checks import Check
     from .diagnostics import Result
+    from .evidence import Pair, Trend
 
-__all__ = ["coverage", "difference", "effects", "panels", "ranks"]
+__all__ = ["coverage", "difference", "effects", "pair", "panels", "ranks", "trend"]
 
 # Okabe and Ito (2008): told apart with any colour vision; the dashes tell them apart in print.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", "-.", ":")
 _BAND = "#999999"
 _MOST_LABELS = 8
+_MOST_POINTS = 500
+_MANY = 50
 
 
 def coverage(
@@ -93,32 +96,41 @@ def ranks(
         ax: Where to draw; a new figure by default.
     """
     ax = _axes(ax)
+    place, counts, low, high = rank_histogram(result, score, n_bins, confidence)
+    ax.stairs(high, place, baseline=low, fill=True, color=_BAND, alpha=0.35,
+              label=f"{confidence:.0%} band")  # fmt: skip
+    ax.stairs(counts, place, color=_COLORS[0], linewidth=1.6, label=result.names[score])
+    ax.axhline(1, color=_BAND, linewidth=0.8)
+    ax.set(xlim=(0, 1), xlabel="Rank of the truth / (number of draws + 1)")
+    ax.set(ylabel="Truths, relative to uniform")
+    ax.set_ylim(0, 1.3 * max(high.max(), counts.max()))
+    ax.legend(frameon=False, loc="upper right", ncols=2)
+    return ax
+
+
+def rank_histogram(
+    result: "Result", score: int = 0, n_bins: int | None = None, confidence: float = 0.95
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return edges, heights and the ends of the band of a histogram of ranks.
+
+    Heights are relative to uniform ranks, since bins may hold one rank value more or less.
+    """
     n_sims, n_draws = result.ranks.n_sims, result.ranks.n_draws
     values = result.ranks.values.reshape(n_sims, -1)[:, score]
     n_bins = max(1, min(20, n_sims // 10, n_draws + 1)) if n_bins is None else n_bins
     edges = np.rint(np.linspace(0, n_draws + 1, min(n_bins, n_draws + 1) + 1)).astype(int)
     sizes = np.diff(edges)
     low, high = bands.histogram_band(n_sims, tuple(sizes.tolist()), confidence)
-    # Bins may hold one rank value more or less, so heights are per share of rank values.
     flat = n_sims * sizes / (n_draws + 1)
     counts = np.histogram(values, edges)[0]
-    place = edges / (n_draws + 1)
-    ax.stairs(high / flat, place, baseline=low / flat, fill=True, color=_BAND, alpha=0.35,
-              label=f"{confidence:.0%} band")  # fmt: skip
-    ax.stairs(counts / flat, place, color=_COLORS[0], linewidth=1.6, label=result.names[score])
-    ax.axhline(1, color=_BAND, linewidth=0.8)
-    ax.set(xlim=(0, 1), xlabel="Rank of the truth / (number of draws + 1)")
-    ax.set(ylabel="Truths, relative to uniform")
-    ax.set_ylim(0, 1.3 * max((high / flat).max(), (counts / flat).max()))
-    ax.legend(frameon=False, loc="upper right", ncols=2)
-    return ax
+    return edges / (n_draws + 1), counts / flat, low / flat, high / flat
 
 
 def effects(check: "Check", *, ax: "Axes | None" = None) -> "Axes":
     """Draw the bias of every parameter against the width of its draws, with 95 % intervals.
 
-    The cross marks no bias and the right width. Parameters whose intervals miss it are named,
-    the worst eight at most.
+    The cross marks no bias and the right width. Parameters that fail are named, the worst eight
+    at most.
 
     Arguments:
         check: A check.
@@ -127,23 +139,74 @@ def effects(check: "Check", *, ax: "Axes | None" = None) -> "Axes":
     ax = _axes(ax)
     bias = [parameter.bias for parameter in check.parameters]
     width = [parameter.width for parameter in check.parameters]
+    many = len(width) > _MANY
     ax.axvline(0, color=_BAND, linewidth=0.8)
     ax.axhline(1, color=_BAND, linewidth=0.8)
     ax.errorbar(
         [b.value for b in bias], [w.value for w in width],
         xerr=[[b.value - b.low for b in bias], [b.high - b.value for b in bias]],
         yerr=[[w.value - w.low for w in width], [w.high - w.value for w in width]],
-        fmt="o", markersize=4, linewidth=1, color=_COLORS[0], ecolor=_COLORS[5],
+        fmt="o", markersize=3 if many else 4, linewidth=0.4 if many else 1, color=_COLORS[0],
+        ecolor=_COLORS[5],
     )  # fmt: skip
     off = [max(_distance(b, 0.0), _distance(w, 1.0)) for b, w in zip(bias, width, strict=True)]
     for k in np.argsort(off)[::-1][:_MOST_LABELS]:
-        if off[k] > 1:
+        if check.parameters[k].p_value <= check.level:
             ax.annotate(
                 check.parameters[k].name, (bias[k].value, width[k].value),
                 xytext=(5, 5), textcoords="offset points", fontsize="small",
             )  # fmt: skip
     ax.set(xlabel="Bias of the draws / posterior sd")
     ax.set(ylabel="Scatter of the truths / width of the draws")
+    return ax
+
+
+def pair(check: "Check", pair: "Pair", *, ax: "Axes | None" = None) -> "Axes":
+    """Draw where the truths lie among the draws in two parameters, and where they should.
+
+    Both axes are the normal scores of ranks. The ellipses hold 68 % and 95 % of normal draws
+    that correlate as these draws do.
+
+    Arguments:
+        check: A check.
+        pair: One of the pairs of its evidence.
+        ax: Where to draw; a new figure by default.
+    """
+    ax = _axes(ax)
+    marginals = check.evidence.marginals
+    scores = normal_scores(marginals.ranks.n_draws)
+    where = [marginals.names.index(name) for name in pair.names]
+    x, y = scores[marginals.ranks.values[:_MOST_POINTS, where]].T
+    ax.scatter(x, y, s=7, color=_COLORS[0], alpha=0.6, linewidth=0, label="truths")
+    angle = np.linspace(0, 2 * np.pi, 100)
+    across, along = np.cos(angle), np.sin(angle)
+    for share, dashes in ((0.68, "-"), (0.95, "--")):
+        radius = np.sqrt(-2 * np.log(1 - share))
+        up = pair.draws * across + np.sqrt(1 - pair.draws**2) * along
+        ax.plot(radius * across, radius * up, linestyle=dashes, color=_COLORS[1], linewidth=1.4,
+                label=f"{share:.0%} of the draws")  # fmt: skip
+    ax.set(xlabel=f"{pair.names[0]} / posterior sd", ylabel=f"{pair.names[1]} / posterior sd")
+    ax.set(aspect="equal")
+    ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    return ax
+
+
+def trend(trend: "Trend", *, ax: "Axes | None" = None) -> "Axes":
+    """Draw how the bias of a parameter, or the width of all, changes with what is known.
+
+    Arguments:
+        trend: One of the trends in the evidence of a check.
+        ax: Where to draw; a new figure by default.
+    """
+    ax = _axes(ax)
+    value, low, high = np.array([(e.value, e.low, e.high) for e in trend.error]).T
+    right = 1.0 if trend.name is None else 0.0
+    ax.axhline(right, color=_BAND, linewidth=0.8)
+    ax.errorbar(trend.place, value, yerr=[value - low, high - value], fmt="o-", markersize=4,
+                linewidth=1.2, color=_COLORS[0], ecolor=_COLORS[5])  # fmt: skip
+    ax.set(xlabel=trend.along)
+    ax.set(ylabel="Scatter of the truths / width" if trend.name is None
+           else f"Bias of {trend.name} / posterior sd")  # fmt: skip
     return ax
 
 
@@ -210,7 +273,9 @@ def _curves(
     for n_sims, n_draws in sorted(sizes):
         band = bands.band(n_sims, n_draws, confidence)
         base = band.level if subtract else 0.0
-        name = f"{confidence:.0%} band" + (f", {n_sims} simulations" if len(sizes) > 1 else "")
+        name = f"{100 * confidence:.4g}% band" + (
+            f", {n_sims} simulations" if len(sizes) > 1 else ""
+        )
         ax.fill_between(
             band.level, band.low - base, band.high - base,
             color=_BAND, alpha=0.35 / len(sizes), linewidth=0, label=name,

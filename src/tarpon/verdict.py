@@ -86,7 +86,7 @@ def bias_and_width(ranks: Ranks) -> tuple[Estimate, Estimate]:
     the truths scatter more widely than the draws; ranks end at 0 and n, so the factor is the
     one whose normal scores, cut off there, have this sd.
     """
-    z = _normal_scores(ranks.n_draws)[ranks.values]
+    z = normal_scores(ranks.n_draws)[ranks.values]
     mean, sd, n = float(z.mean()), float(z.std()), len(z)
     half, ratio = 1.96 * sd / np.sqrt(n), np.exp(1.96 / np.sqrt(2 * n))
     factors, sds = _sd_of_scores(ranks.n_draws)
@@ -95,7 +95,8 @@ def bias_and_width(ranks: Ranks) -> tuple[Estimate, Estimate]:
 
 
 @cache
-def _normal_scores(n_draws: int) -> Floats:
+def normal_scores(n_draws: int) -> Floats:
+    """Return the place of every rank in units of a normal posterior's sd, `(n_draws + 1,)`."""
     from scipy.special import ndtri
 
     return ndtri((np.arange(n_draws + 1) + 0.5) / (n_draws + 1))
@@ -109,7 +110,7 @@ def _sd_of_scores(n_draws: int) -> tuple[Floats, Floats]:
     z = ndtri((np.arange(1000) + 0.5) / 1000)
     factors = np.geomspace(0.01, 30, 200)
     ranks = np.floor((n_draws + 1) * ndtr(factors[:, None] * z)).astype(np.int64)
-    return factors, _normal_scores(n_draws)[np.minimum(ranks, n_draws)].std(axis=1)
+    return factors, normal_scores(n_draws)[np.minimum(ranks, n_draws)].std(axis=1)
 
 
 def held(values: Ints, n_draws: int, level: float, *, central: bool) -> Estimate:

@@ -34,6 +34,7 @@ _BLOCK_BYTES = 32 * 2**20
 _DATA_PER_SUM = 8  # how many times larger than its sums a part of the draws is, at least
 _SUMS = ("slope", "pairs", "data", "data_width", "ties")
 _MOMENTS = "moments: "
+RANK = "rank: "  # names what is measured: the ranks of the truths by a part with one score
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,9 @@ class Sums:
         ties: In how many parameters a point equals another, `(rows,)`.
         chosen: The parameters of which pairs and products with the data are made.
         share_tied: The share of points, parameter by parameter, that equal another.
+        correlations: Of the normal scores of pairs: those of the truths and, on average over
+            the labellings, of any point, `(2, n_chosen, n_chosen)`.
+        features: The features, `(n_sims, n_features)`.
         measured: What else was to be had of every simulation, by name.
     """
 
@@ -99,6 +103,8 @@ class Sums:
     ties: Floats
     chosen: Ints
     share_tied: float
+    correlations: Floats
+    features: Floats
     measured: Results = field(default_factory=dict)
 
     def on_host(self) -> "Sums":
@@ -111,6 +117,7 @@ class Sums:
             data=_arrays.host(self.data),
             data_width=_arrays.host(self.data_width),
             ties=_arrays.host(self.ties),
+            correlations=_arrays.host(self.correlations),
         )
 
 
@@ -178,7 +185,7 @@ def swap(
         measured.append({k: v for k, v in found.items() if k not in adder.names(found)})
         adder.add(found)
     sums = adder.finish(sims, n_rows, n_plays, recipe.chosen, recipe.table)
-    return replace(sums, measured=joined(measured))
+    return replace(sums, features=features, measured=joined(measured))
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,11 +216,12 @@ class _Recipe:
         adder, measured = _Adder(), []
         with _threads.one_thread_each():
             for piece in sims.pieces():
-                for block in piece.blocks(_BLOCK_BYTES):
+                ranks = joined(
                     self._add(adder, block, parts, slope_of[block.where], features[block.where])
-                if self.beside is not None:
-                    measured.append(self.beside(piece))
-        return adder.sums | (joined(measured) if measured else {})
+                    for block in piece.blocks(_BLOCK_BYTES)
+                )
+                measured.append(ranks | (self.beside(piece) if self.beside else {}))
+        return adder.sums | joined(measured)
 
     def _add(
         self,
@@ -222,9 +230,10 @@ class _Recipe:
         parts: Mapping[str, Part],
         slope_of: Floats,
         features: Floats,
-    ) -> None:
+    ) -> Results:
+        """Add the sums of a block, and return the ranks of its truths, by part with one score."""
         # Random numbers hang on the block, never on who computes it or when.
-        hide, label = np.random.default_rng([self.seed, block.where.start]).spawn(2)
+        hide, label, spread = np.random.default_rng([self.seed, block.where.start]).spawn(3)
         block = block.hidden(hide)
         swaps = block.labels(self.n_rows - 1, label)
         block, slots, played = _planted(block, self.plants, label)
@@ -233,15 +242,30 @@ class _Recipe:
             _arrays.beside(numbers, block.points)
             for numbers in (slots, self.table, slope_of, features)
         )
+        truths = {}
         for name, part in parts.items():
             ranks, tied = _ranks(part.region, block, played, len(self.table))
             adder.add_part(name, part.pooled, ranks, slots, table)
+            if ranks.shape[2] == 1:
+                every = _arrays.beside(np.arange(len(ranks)), ranks)
+                own = _arrays.host(ranks[every, slots[0], 0])
+                truths[RANK + name] = _spread(own, block, len(self.table), spread)
             if name == "marginals":
                 scores = table[:, 0][ranks]
                 adder.add_slope(scores * slope_of[:, None], tied, slots)
                 width = table[:, 1][ranks].sum(axis=2)
                 some = scores[..., self.chosen]
                 adder.add_products(some, width, slots[: self.n_rows], features)
+        return truths
+
+
+def _spread(ranks: Ints, block: Block, n_levels: int, rng: Generator) -> Ints:
+    """Return the ranks of truths, those of weighted ones at random over their own weight."""
+    if not block.weighted:
+        return ranks
+    own = block.weights[block.truth, np.arange(len(ranks))] / block.weights.sum(axis=0)
+    levels = ranks + 0.5 + n_levels * own * rng.uniform(-0.5, 0.5, size=len(ranks))
+    return np.clip(levels.astype(np.int64), 0, n_levels - 1)
 
 
 def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Block, Ints, Ints]:
@@ -353,18 +377,22 @@ class _Adder:
         moments["marginals"] = known
         moments["marginals"][:, 0] *= gauge
         some = gauge[:n_rows, chosen]
+        pairs = sums["pairs"] * some[:, :, None] * some[:, None]
+        every = _arrays.namespace(pairs).stack([pairs[0], pairs.mean(axis=0)])
         return Sums(
             sims.n_sims,
             n_rows,
             n_plays,
             moments,
             slope=standardise(sums["slope"], n_rows),
-            pairs=standardise(sums["pairs"] * some[:, :, None] * some[:, None], n_rows),
+            pairs=standardise(pairs, n_rows),
             data=standardise(sums["data"] * some[:, :, None], n_rows),
             data_width=standardise(sums["data_width"], n_rows),
             ties=standardise(sums["ties"], n_rows)[:, 0],
             chosen=chosen,
             share_tied=share_tied,
+            correlations=every / sims.n_sims,
+            features=np.empty((sims.n_sims, 0)),
         )
 
 
@@ -412,6 +440,17 @@ def row_p_values(statistics: Floats, n_rows: int) -> Floats:
             p[far] = (n_rows - 1 - cut) / n_rows * np.exp((ordered[cut] - column[far]) / scale)
         out[:, k] = np.maximum(p, 1e-300)
     return out
+
+
+def adjusted(statistics: Floats) -> Floats:
+    """Return p-values of `(n_rows, n)` statistics, adjusted for their number.
+
+    Each of the real ones, in row 0, is compared with the largest of every row (Westfall and
+    Young, 1993), so all of them together alarm at the stated rate.
+    """
+    largest = np.sort(statistics.max(axis=1, initial=-np.inf))
+    n_below = np.searchsorted(largest, statistics[0] - 1e-9)
+    return (len(largest) - n_below) / len(largest)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,177 @@
+"""Report: one HTML file that says what checks found. It needs no network and no scripts."""
+
+import os
+import tempfile
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from ..checks import Check
+from ..diagnostics import Result, versions
+from ..inference.portfolio import SEES
+from ._study import Study
+from ._svg import NOT_XML
+
+if TYPE_CHECKING:
+    from ._figures import Figure
+
+__all__ = ["card", "html", "write"]
+
+_HERE = Path(__file__).parent
+
+
+def write(
+    path: str | Path,
+    *checks: Check,
+    names: Sequence[str] | None = None,
+    commands: Sequence[str] | None = None,
+) -> None:
+    """Write one HTML file that says what checks found; several are compared.
+
+    The file is whole or not there at all: it is written beside its place and then moved.
+
+    Arguments:
+        path: Where it goes.
+        checks: One or more checks.
+        names: What was checked, one name each.
+        commands: What gives each of them again; by default a line of Python.
+
+    Example:
+        >>> check = tarpon.check(tarpon.problems.zoo("narrow", rng=0), rng=0)
+        >>> tarpon.report.write("report.html", check, names=["my flow"])
+    """
+    text = html(*checks, names=names, commands=commands)
+    path = Path(path)
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(beside).chmod(0o666 & ~_umask())
+        Path(beside).replace(path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def html(
+    *checks: Check,
+    names: Sequence[str] | None = None,
+    commands: Sequence[str] | None = None,
+) -> str:
+    """Return the text of the file that `write` writes."""
+    if not checks:
+        raise ValueError("a report needs at least one check, but none came.")
+    studies = [
+        Study(check, name, f"s{k}", command)
+        for k, (check, name, command) in enumerate(
+            zip(checks, _names(checks, names), _commands(checks, commands), strict=True)
+        )
+    ]
+    script = (_HERE / "script.js").read_text(encoding="utf-8")
+    text = _environment().get_template("report.html.jinja").render(
+        studies=studies,
+        compared=_Compared(studies) if len(studies) > 1 else None,
+        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+        versions=versions(),
+    )  # fmt: skip
+    return NOT_XML.sub("\ufffd", text)
+
+
+def card(shown: Check | Result) -> str:
+    """Return a check or a result as a notebook shows it."""
+    kind = "check" if isinstance(shown, Check) else "result"
+    return _environment().get_template("card.html.jinja").render(kind=kind, shown=shown)
+
+
+class _Compared:
+    """Several checks beside each other."""
+
+    def __init__(self, studies: list[Study]) -> None:
+        from . import _figures
+
+        self.studies, checks = studies, [study.check for study in studies]
+        self.coverage: list[Figure] = [
+            _figures.coverage(study.check.evidence.joint[:1], f"c{k}", title=study.name)
+            for k, study in enumerate(studies)
+            if study.check.evidence.joint
+        ]
+        self.effects: list[Figure] = [
+            _figures.effects(study.check, f"e{k}", title=study.name, others=checks)
+            for k, study in enumerate(studies)
+        ]
+
+    @property
+    def families(self) -> list[tuple[str, str, list[float | None]]]:
+        """Every family that any check looked at, with its adjusted p-value in each."""
+        tables = [{f.name: f.adjusted for f in study.check.families} for study in self.studies]
+        names = [name for name in SEES if any(name in table for table in tables)]
+        own = {name for table in tables for name in table} - set(names)
+        return [
+            (name, SEES.get(name, "your own score"), [table.get(name) for table in tables])
+            for name in (*names, *sorted(own))
+        ]
+
+    @property
+    def parameters(self) -> list[tuple[str, list[float | None]]]:
+        """Every parameter that failed in any check, with its adjusted p-value in each."""
+        tables = [{p.name: p.p_value for p in study.check.parameters} for study in self.studies]
+        names = dict.fromkeys(name for table in tables for name in table)
+        rows = [(name, [table.get(name) for table in tables]) for name in names]
+        return [row for row in rows if any(self._failed(p, k) for k, p in enumerate(row[1]))]
+
+    def _failed(self, p: float | None, k: int) -> bool:
+        return p is not None and p <= self.studies[k].check.level
+
+
+def _names(checks: Sequence[Check], names: Sequence[str] | None) -> list[str]:
+    if names is None:
+        return [""] if len(checks) == 1 else [f"check {k + 1}" for k in range(len(checks))]
+    if len(names) != len(checks):
+        raise ValueError(
+            f"`names` must name {len(checks)} check{'s' * (len(checks) > 1)}, "
+            f"but got {len(names)}."
+        )
+    return [str(name) for name in names]
+
+
+def _commands(checks: Sequence[Check], commands: Sequence[str] | None) -> list[str]:
+    if commands is not None:
+        return list(commands)
+    return [
+        f"tarpon.check(samples, theta, ..., level={check.level}, n_swaps={check.n_swaps}, "
+        f"rng={check.seed})"
+        for check in checks
+    ]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _number(value: float, how: str) -> str:
+    """Return a number with a real minus, and no minus before nothing."""
+    text = format(value, how)
+    return (text if float(text) else format(0.0, how)).replace("-", "\u2212")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"p": "{:.3g}".format, "number": _number}
+    return environment

@@ -1,0 +1,301 @@
+"""The figures of a report: drawn by `plots`, each with its words and the table behind it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+
+from .. import plots
+from ..checks import Check
+from ..diagnostics import Result
+from ..evidence import Pair, Trend
+from ..findings import Finding
+from ..ranks import Ranks
+from ..verdict import Reading
+from ._svg import Draw, drawn
+
+_SIZE = (4.4, 3.2)
+_SQUARE = (3.5, 3.3)
+_SMALL = (2.15, 1.7)
+_LEVELS = np.linspace(0, 1, 21)
+
+_READ_RANKS = (
+    "Each truth is ranked among its draws. For accurate posteriors every rank is as likely as "
+    "any other, and the line stays in the grey band. Higher on the left: the draws lie too high. "
+    "Higher on the right: they lie too low. Higher at both ends: they are too narrow. "
+    "Higher in the middle: they are too wide."
+)
+_READ_OUTWARD = (
+    "Regions that claim to hold the share of truths on the horizontal axis hold the share on the "
+    "vertical one. On the diagonal claim and truth agree. Below it the regions hold fewer truths "
+    "than they claim: the draws are too narrow or shifted. Above it they are too wide."
+)
+_READ_MIXED = (
+    "The share of truths whose score is lower than that of a share of the draws. On the diagonal "
+    "truths and draws score alike."
+)
+_READ_DIFFERENCE = (
+    "The share of truths below each quantile of the draws, less what it should be. Above zero "
+    "everywhere: the draws lie too high. Below zero: too low. First above, then below: too "
+    "narrow. First below, then above: too wide. The band holds all parameters together with 95% "
+    "probability."
+)
+_READ_EFFECTS = (
+    "Every parameter with its 95% intervals. Accurate ones lie where the lines cross: no bias, "
+    "and truths that scatter as widely as the draws. Higher up the draws are too narrow, lower "
+    "down too wide. To the right they lie above the truths."
+)
+_READ_PAIR = (
+    "Each dot is a truth, placed by its rank among the draws in both parameters. The ellipses "
+    "hold 68% and 95% of the draws. The dots of accurate posteriors fill the ellipses: 5% of "
+    "them lie outside the larger one, on all sides alike."
+)
+_READ_BIAS_TREND = (
+    "Simulations are sorted into bins. In each, the dot is the bias with its 95% interval. For "
+    "accurate posteriors the bias is zero wherever you look."
+)
+_READ_WIDTH_TREND = (
+    "Simulations are sorted into bins. In each, the dot is how much more widely the truths "
+    "scatter than the draws, with its 95% interval. For accurate posteriors it is one wherever "
+    "you look; above it the draws are too narrow, below it too wide."
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table behind a figure, and where in the figure it is."""
+
+    cells: tuple[str, ...]
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure.
+
+    Arguments:
+        key: Its id in the page.
+        title: What it shows.
+        about: What a reader who cannot see it is told.
+        read: How to read it.
+        svg: The figure.
+        header: The names of the columns of the table behind it.
+        rows: Its rows.
+        width: The width of the figure in its own units.
+    """
+
+    key: str
+    title: str
+    about: str
+    read: str
+    svg: Markup
+    header: tuple[str, ...]
+    rows: tuple[Row, ...]
+    width: float
+
+    @property
+    def points(self) -> str:
+        """The places of the rows, for the script."""
+        return " ".join(f"{row.x:.1f},{row.y:.1f}" for row in self.rows)
+
+
+Numbers = tuple[tuple[str, ...], float, float]
+
+
+def _figure(
+    draw: Draw,
+    key: str,
+    words: tuple[str, str, str],
+    header: tuple[str, ...],
+    numbers: Iterable[Numbers],
+    size: tuple[float, float] = _SIZE,
+) -> Figure:
+    svg, place = drawn(draw, key, size)
+    rows = tuple(Row(cells, *place(x, y)) for cells, x, y in numbers)
+    title, about, read = words
+    return Figure(key, title, about, read, svg, header, rows, size[0] * 72)
+
+
+def coverage(results: Sequence[Result], key: str, *, title: str = "") -> Figure:
+    """Return expected coverage of all parameters together."""
+    mixed = any(result.reading is Reading.MIXED for result in results)
+    said = "; ".join(f"by {result.names[0]}: {result.verdict}" for result in results)
+    words = title or "Coverage of joint regions", said, _READ_MIXED if mixed else _READ_OUTWARD
+    return _figure(
+        lambda ax: plots.coverage(*results, ax=ax),
+        key,
+        words,
+        ("Level", *(result.names[0] for result in results), "95% band"),
+        _curve_rows(results[0], [_at_levels(result)[:, 0] for result in results]),
+        _SQUARE,
+    )
+
+
+def differences(result: Result, key: str, n_all: int) -> Figure:
+    """Return expected coverage less level of some parameters, with the band of all of them."""
+    confidence = 1 - 0.05 / n_all
+    which = "every parameter" if n_all == len(result.names) else "the parameters farthest off"
+    left = [n for n, p in zip(result.names, result.p_values, strict=True) if n_all * p <= 0.05]
+    about = f"Curves that leave the band: {', '.join(left) or 'none'}"
+    columns = list((_at_levels(result) - _LEVELS[:, None]).T)
+    rows = (
+        ((cells[0], *(f"{column[k]:+.1%}" for column in columns)), x, float(columns[0][k]))
+        for k, (cells, x, _) in enumerate(_curve_rows(result, columns))
+    )
+    return _figure(
+        lambda ax: _legend_aside(plots.difference(result, confidence=confidence, ax=ax)),
+        key,
+        (f"Coverage of {which}", about, _READ_DIFFERENCE),
+        ("Level", *result.names),
+        rows,
+    )
+
+
+def ranks(result: Result, score: int, key: str, *, small: bool = False) -> Figure:
+    """Return the histogram of the ranks of a parameter."""
+    alone = single(result, score)
+
+    def draw(ax: Axes) -> None:
+        plots.ranks(alone, ax=ax)
+        if small:
+            _bare(ax)
+
+    edges, heights, _, _ = plots.rank_histogram(alone)
+    rows = (
+        ((f"{low:.0%} to {high:.0%}", f"{height:.2f}"), (low + high) / 2, height)
+        for low, high, height in zip(edges, edges[1:], heights, strict=False)
+    )
+    name = result.names[score]
+    words = name if small else f"Ranks of {name}", alone.verdict, "" if small else _READ_RANKS
+    header = ("Ranks", "Truths, relative to uniform")
+    return _figure(draw, key, words, header, rows, _SMALL if small else _SIZE)
+
+
+def effects(
+    check: Check, key: str, *, title: str = "Bias and width", others: Sequence[Check] = ()
+) -> Figure:
+    """Return bias and width of all parameters, on axes that hold those of others too."""
+
+    def draw(ax: Axes) -> None:
+        for other in others:
+            plots.effects(other, ax=ax)
+        limits = ax.axis()
+        ax.clear()
+        plots.effects(check, ax=ax)
+        if others:
+            ax.axis(limits)
+
+    rows = (
+        ((p.name, str(p.bias), str(p.width)), p.bias.value, p.width.value)
+        for p in check.parameters
+    )
+    off = [p.name for p in check.parameters if p.p_value <= check.level]
+    more = ", …" if len(off) > 8 else ""
+    about = f"Parameters that fail: {', '.join(off[:8]) or 'none'}{more}"
+    return _figure(
+        draw,
+        key,
+        (title, about, _READ_EFFECTS),
+        ("Parameter", "Bias / posterior sd", "Scatter of truths / width of draws"),
+        rows,
+    )
+
+
+def pair(check: Check, pair: Pair, key: str) -> Figure:
+    """Return where truths and draws lie in two parameters."""
+    first, second = pair.names
+    about = (
+        f"The truths correlate by {pair.truths:+.2f}, the draws by {pair.draws:+.2f}, "
+        f"p = {pair.p_value:.3g}"
+    )
+    rows = [
+        (("Correlation of the truths", f"{pair.truths:+.2f}"), 1.0, pair.truths),
+        (("Correlation of the draws", f"{pair.draws:+.2f}"), 1.0, pair.draws),
+    ]
+    return _figure(
+        lambda ax: plots.pair(check, pair, ax=ax),
+        key,
+        (f"{first} and {second}", about, _READ_PAIR),
+        ("", "Value"),
+        rows,
+    )
+
+
+def trend(trend: Trend, key: str) -> Figure:
+    """Return how an error changes with what is known."""
+    what = "Width of all parameters" if trend.name is None else f"Bias of {trend.name}"
+    rows = (
+        ((f"{x:.3g}", str(error)), x, error.value)
+        for x, error in zip(trend.place, trend.error, strict=True)
+    )
+    return _figure(
+        lambda ax: plots.trend(trend, ax=ax),
+        key,
+        (
+            f"{what} along {trend.along}",
+            f"Adjusted for all that were looked at, p = {trend.p_value:.3g}",
+            _READ_WIDTH_TREND if trend.name is None else _READ_BIAS_TREND,
+        ),
+        (trend.along, "Width" if trend.name is None else "Bias / posterior sd"),
+        rows,
+    )
+
+
+def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
+    """Return the figure that shows a flaw."""
+    seen, flaw = check.evidence, finding.flaw
+    if flaw == "wrong correlation":
+        return pair(check, seen.pairs.worst[0], key)
+    if flaw in ("bias depends on x", "ignores the data"):
+        ways = [trend for way in (seen.by_data, seen.slopes) for trend in way.worst]
+        return trend(min(ways, key=lambda one: one.p_value), key)
+    if flaw == "width depends on x":
+        return trend(seen.widths.worst[0], key)
+    if flaw.startswith("wrong in "):
+        own = [one for one in seen.joint if one.names[0] in flaw]
+        return ranks(own[0], 0, key) if own else None
+    if flaw == "rounded":
+        return None
+    if finding.where and finding.where[0] in seen.marginals.names:
+        return ranks(seen.marginals, seen.marginals.names.index(finding.where[0]), key)
+    return coverage(seen.joint, key) if seen.joint else None
+
+
+def single(result: Result, *scores: int) -> Result:
+    """Return the result of some scores alone."""
+    values = result.ranks.values.reshape(result.ranks.n_sims, -1)[:, list(scores)]
+    return replace(
+        result,
+        ranks=Ranks(values, result.ranks.n_draws),
+        names=tuple(result.names[score] for score in scores),
+    )
+
+
+def _bare(ax: Axes) -> None:
+    """Leave the axes of a small panel with what it needs."""
+    legend = ax.get_legend()
+    if legend is not None:
+        legend.remove()
+    ax.set(xlabel="", ylabel="", xticks=[0, 0.5, 1])
+    ax.locator_params(axis="y", nbins=3)
+
+
+def _legend_aside(ax: Axes) -> None:
+    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def _at_levels(result: Result) -> np.ndarray:
+    ecp = result.curve.ecp.reshape(len(result.curve.level), -1)
+    return np.stack([np.interp(_LEVELS, result.curve.level, column) for column in ecp.T], axis=1)
+
+
+def _curve_rows(result: Result, columns: Sequence[np.ndarray]) -> Iterable[Numbers]:
+    band = result.band()
+    low, high = (np.interp(_LEVELS, band.level, side) for side in (band.low, band.high))
+    for k, level in enumerate(_LEVELS):
+        held = tuple(f"{column[k]:.1%}" for column in columns)
+        cells = (f"{level:.0%}", *held, f"{low[k]:.1%} to {high[k]:.1%}")
+        yield cells, float(level), float(columns[0][k])

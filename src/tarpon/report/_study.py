@@ -1,0 +1,235 @@
+"""One check as a page shows it: its words, its figures, the rows of its tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+
+from .._types import Floats
+from ..checks import Check
+from ..effects import Parameter
+from ..evidence import Looked, Trend
+from ..findings import Finding
+from ..verdict import Estimate
+from . import _figures
+from ._figures import Figure
+
+_MOST_CURVES = 7
+_MOST_PANELS = 12
+_HEADLINES = {
+    "inaccurate": "These posteriors are inaccurate.",
+    "no evidence against": "No evidence against these posteriors.",
+    "too few to say": "Too few simulations to say.",
+}
+_GOES_ON = {
+    "inaccurate": "",
+    "no evidence against": "An error smaller than those named here may still be there.",
+    "too few to say": (
+        "That is too coarse for silence to mean anything. Run more simulations: "
+        "tarpon.plan says how many."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An estimate as a dot with whiskers, in per cent of the width of its cell."""
+
+    low: float
+    value: float
+    high: float
+    target: float
+
+    @classmethod
+    def of(cls, estimate: Estimate, target: float, reach: float) -> "Mark":
+        """Return the mark on an axis that reaches equally far to both sides of the target."""
+        ends = np.array([estimate.low, estimate.value, estimate.high])
+        places = 50 + 46 * (ends - target) / reach
+        low, value, high = np.clip(places, 2, 98).round(1).tolist()
+        return cls(low, value, high, 50.0)
+
+
+@dataclass(frozen=True)
+class ParameterRow:
+    """A parameter in the table, with what is drawn in its cells."""
+
+    place: int
+    parameter: Parameter
+    bias: Mark
+    width: Mark
+    curve: str
+    failed: bool
+
+
+@dataclass(frozen=True)
+class Said:
+    """A finding with the figure that shows it, or the number of one that shows the same."""
+
+    finding: Finding
+    figure: Figure | None
+    shown_by: int | None = None
+
+
+class Study:
+    """A check, and everything that a page shows of it.
+
+    Arguments:
+        check: The check.
+        name: What was checked.
+        key: What the ids of its figures begin with.
+        command: The command that gives it again.
+    """
+
+    def __init__(self, check: Check, name: str, key: str, command: str) -> None:
+        self.check, self.name, self.key, self.command = check, name, key, command
+        self._keys = (f"{key}-f{k}" for k in count())
+
+    @property
+    def outcome(self) -> str:
+        return self.check.outcome
+
+    @property
+    def headline(self) -> str:
+        return _HEADLINES[self.outcome]
+
+    @property
+    def goes_on(self) -> str:
+        return _GOES_ON[self.outcome]
+
+    @property
+    def smallest(self) -> bool:
+        """Whether the p-value is the smallest that the swaps can give."""
+        return self.check.p_value * (self.check.n_swaps + 1) < 1.5
+
+    @cached_property
+    def findings(self) -> list[Said]:
+        said: list[Said] = []
+        for finding in self.check.findings:
+            figure = _figures.of_finding(self.check, finding, next(self._keys))
+            titles = [one.figure and one.figure.title for one in said]
+            if figure and figure.title in titles:
+                said.append(Said(finding, None, 1 + titles.index(figure.title)))
+            else:
+                said.append(Said(finding, figure))
+        return said
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The parameters, those farthest off first."""
+        parameters = self.check.parameters
+        return sorted(
+            range(len(parameters)),
+            key=lambda k: (parameters[k].p_value, -_distance(parameters[k])),
+        )
+
+    @cached_property
+    def joint(self) -> Figure | None:
+        joint = self.check.evidence.joint
+        return _figures.coverage(joint, next(self._keys)) if joint else None
+
+    @cached_property
+    def marginals(self) -> Figure:
+        result = self.check.evidence.marginals
+        few = _figures.single(result, *sorted(self.order[:_MOST_CURVES]))
+        return _figures.differences(few, next(self._keys), len(result.names))
+
+    @cached_property
+    def effects(self) -> Figure:
+        return _figures.effects(self.check, next(self._keys))
+
+    @cached_property
+    def panels(self) -> list[Figure]:
+        result = self.check.evidence.marginals
+        return [
+            _figures.ranks(result, k, next(self._keys), small=True)
+            for k in self.order[:_MOST_PANELS]
+        ]
+
+    @cached_property
+    def pair(self) -> Figure | None:
+        """The worst pair, where it failed and no finding shows it."""
+        failed = self.check.evidence.pairs.failed
+        shown = any(said.finding.flaw == "wrong correlation" for said in self.findings)
+        return (
+            _figures.pair(self.check, failed[0], next(self._keys))
+            if failed and not shown
+            else None
+        )
+
+    @cached_property
+    def trends(self) -> list[Figure]:
+        """The strongest of every kind of dependence on the data."""
+        seen = self.check.evidence
+        kinds: tuple[Looked[Trend], ...] = (seen.slopes, seen.by_data, seen.widths)
+        return [_figures.trend(kind.worst[0], next(self._keys)) for kind in kinds if kind.worst]
+
+    @cached_property
+    def rows(self) -> list[ParameterRow]:
+        parameters = self.check.parameters
+        bias = _reach([p.bias for p in parameters], 0.0, 0.3)
+        width = _reach([p.width for p in parameters], 1.0, 0.3)
+        curves = [_points(*curve, self._scale) for curve in self._curves]
+        return [
+            ParameterRow(
+                k,
+                parameters[k],
+                Mark.of(parameters[k].bias, 0.0, bias),
+                Mark.of(parameters[k].width, 1.0, width),
+                curves[k],
+                parameters[k].p_value <= self.check.level,
+            )
+            for k in self.order
+        ]
+
+    @property
+    def n_failed(self) -> int:
+        return sum(p.p_value <= self.check.level for p in self.check.parameters)
+
+    @cached_property
+    def band(self) -> str:
+        """The band of the small curves, as the points of a polygon."""
+        band = self.check.evidence.marginals.band()
+        up, down = (
+            _points(band.level, side - band.level, self._scale) for side in (band.high, band.low)
+        )
+        return up + " " + " ".join(reversed(down.split()))
+
+    @cached_property
+    def _curves(self) -> list[tuple[Floats, Floats]]:
+        """Levels, and coverage less level, of every parameter."""
+        curve = self.check.evidence.marginals.curve
+        ecp = curve.ecp.reshape(len(curve.level), -1)
+        return [(curve.level, column - curve.level) for column in ecp.T]
+
+    @cached_property
+    def _scale(self) -> float:
+        """How far the small curves reach; a few that lie farther are cut off."""
+        band = self.check.evidence.marginals.band()
+        tops = [float(abs(gap).max()) for _, gap in self._curves]
+        return max(1.5 * float((band.high - band.level).max()), _most_of(tops))
+
+
+def _distance(parameter: Parameter) -> float:
+    """Return how far a parameter is off, in half intervals."""
+    pairs = ((parameter.bias, 0.0), (parameter.width, 1.0))
+    return max(abs(e.value - right) / max(e.high - e.low, 1e-12) for e, right in pairs)
+
+
+def _reach(estimates: Sequence[Estimate], target: float, least: float) -> float:
+    """Return how far an axis must reach; a few that lie farther are cut off."""
+    ends = [max(abs(e.low - target), abs(e.high - target)) for e in estimates]
+    return max(least, _most_of(ends))
+
+
+def _most_of(sizes: Sequence[float]) -> float:
+    """Return the largest size, unless it would make nothing of all others."""
+    return min(max(sizes), 4 * float(np.quantile(sizes, 0.8)))
+
+
+def _points(level: Floats, gap: Floats, reach: float, n: int = 33) -> str:
+    """Return a small curve as the points of a polyline in a box of 100 by 30."""
+    x = np.linspace(0, 1, n)
+    y = np.clip(15 - 14 * np.interp(x, level, gap) / reach, 1, 29)
+    return " ".join(f"{100 * a:.0f},{b:.1f}" for a, b in zip(x, y, strict=True))

@@ -1,0 +1,233 @@
+"""The report as its reader has it: in Chromium, with scripts and without, light and dark."""
+
+import importlib.util
+import os
+import shutil
+from itertools import product
+
+import pytest
+
+import tarpon
+from tarpon import report
+from tarpon.problems import zoo
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = [
+    "<script>window.hacked = 1</script>",
+    '"><img src=x onerror="window.hacked = 1">',
+    "</text></svg><script>window.hacked = 1</script>",
+    "<svg onload=window.hacked=1>",
+    "'-alert(1)-'",
+    "unbroken" * 40,
+]
+KINDS = ["good", "broken", "one", "many", "hostile", "several"]
+SIZES = {"narrow": (360, 740), "wide": (1280, 900)}
+
+
+def check(*, n_dims=4, n_sims=100, n_draws=50, n_swaps=99, broken=True, names=None):
+    sims = zoo("exact", n_sims=n_sims, n_draws=n_draws, n_dims=n_dims, rng=0)
+    samples = (sims.samples + sims.samples.mean(axis=0)) / 2 if broken else sims.samples
+    return tarpon.check(samples, sims.theta, x=sims.x, names=names, n_swaps=n_swaps, rng=0)
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """The addresses of reports of every kind."""
+    folder = tmp_path_factory.mktemp("reports")
+    checks = {
+        "good": check(broken=False),
+        "broken": check(n_dims=12),
+        "one": check(n_dims=1),
+        "many": check(n_dims=300, n_sims=40, n_draws=20, n_swaps=19),
+        "hostile": check(n_dims=len(HOSTILE), names=HOSTILE),
+    }
+    for kind, one in checks.items():
+        one.report(folder / f"{kind}.html", name=HOSTILE[0] if kind == "hostile" else kind)
+    several = [checks["good"], checks["broken"], checks["hostile"]]
+    report.write(folder / "several.html", *several, names=["good", "broken", HOSTILE[1]])
+    return {kind: (folder / f"{kind}.html").as_uri() for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None or importlib.util.find_spec("playwright") is None:
+        why = "needs Chromium and Playwright: apt-get install chromium, pip install playwright"
+        if os.environ.get("TARPON_REQUIRE_BROWSER"):
+            pytest.fail(why)
+        pytest.skip(why)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium, reports):
+    """Open reports, and hold that nothing went wrong and that no request left the file."""
+    contexts, troubles, asked = [], [], set()
+
+    def open_page(kind, *, size="wide", scheme="light", scripts=True):
+        width, height = SIZES[size]
+        context = chromium.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            java_script_enabled=scripts,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: troubles.append(message.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("dialog", lambda dialog: troubles.append(dialog.message))
+        page.on("request", lambda request: asked.add(request.url))
+        page.goto(reports[kind])
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not troubles
+    assert {url for url in asked if not url.startswith("data:")} <= set(reports.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_way_of_looking_shows_the_whole_report(visit, kind):
+    for size, scheme, scripts in product(SIZES, ("light", "dark"), (True, False)):
+        page = visit(kind, size=size, scheme=scheme, scripts=scripts)
+        assert page.locator("h1").is_visible()
+        plots = page.locator("main > section .plot svg").all()
+        assert plots
+        for plot in plots[:4]:
+            assert plot.bounding_box()["height"] > 60
+        box = page.locator("body").bounding_box()
+        assert box["width"] <= SIZES[size][0]
+        if scripts:  # nothing is wider than the window
+            wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert wide <= 0
+
+
+def barriers(page, **options):
+    """Return what axe calls serious or critical, with all parts of the page open."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
+    found = Axe().run(page, options={"resultTypes": ["violations"], **options})
+    return [
+        (one["id"], [node["html"][:200] for node in one["nodes"][:3]])
+        for one in found.response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_axe_finds_no_serious_barrier(visit, kind):
+    # The contrast of hundreds of equal rows takes a minute, and is that of a dozen.
+    assert not barriers(visit(kind), rules={"color-contrast": {"enabled": kind != "many"}})
+
+
+@pytest.mark.parametrize("kind", ["good", "broken"])
+def test_text_can_be_read_in_the_dark(visit, kind):
+    assert not barriers(visit(kind, scheme="dark"), runOnly=["color-contrast"])
+
+
+def test_arrow_keys_read_the_values(visit):
+    page = visit("broken")
+    plot = page.locator(".plot").first
+    out = page.locator("figure").first.locator(".readout")
+    first = page.locator("figure").first.locator("tbody tr").first.locator("th, td")
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    said = out.inner_text()
+    assert all(cell in said for cell in first.all_text_contents())
+    page.keyboard.press("End")
+    assert out.inner_text() != said
+    page.keyboard.press("Home")
+    assert out.inner_text() == said
+    assert page.locator(".cursor").count() == 1
+    page.keyboard.press("Escape")
+    assert out.inner_text() == ""
+    assert out.get_attribute("aria-live") == "polite"
+
+
+def test_the_pointer_reads_the_values(visit):
+    page = visit("broken")
+    plot = page.locator(".plot").first
+    plot.hover()
+    assert page.locator("figure").first.locator(".readout").inner_text()
+    page.locator("h1").hover()
+    assert not page.locator("figure").first.locator(".readout").inner_text()
+
+
+def column(page, k):
+    cells = page.locator(f"table.parameters tbody tr > :nth-child({k})")
+    return cells.evaluate_all("(cells) => cells.map((cell) => Number(cell.dataset.value))")
+
+
+@pytest.mark.parametrize("kind", ["broken", "many"])
+def test_tables_are_sorted_by_any_column(visit, kind):
+    page = visit(kind)
+    heads = page.locator("table.parameters thead th")
+    for k in (1, 3, 4, 5, 6, 7, 9):
+        head = heads.nth(k - 1)
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == "ascending"
+        assert column(page, k) == sorted(column(page, k))
+        head.locator("button").press("Enter")
+        assert head.get_attribute("aria-sort") == "descending"
+        assert column(page, k) == sorted(column(page, k), reverse=True)
+    heads.nth(1).locator("button").click()
+    names = page.locator("table.parameters tbody th").all_text_contents()
+    assert names == [f"theta_{k}" for k in range(len(names))]
+
+
+def test_parameters_are_filtered(visit):
+    page = visit("many")
+    rows = page.locator("table.parameters tbody tr:visible")
+    assert rows.count() == 300
+    page.get_by_label("Filter by name").fill("THETA_29")
+    assert rows.count() == 11
+    assert "11 of 300 shown" in page.locator(".shown").inner_text()
+    page.get_by_label("Filter by name").fill("")
+    page.get_by_label("only those that fail").check()
+    assert rows.count() == page.locator("tr.fails:visible").count() - n_angles_that_fail(page)
+
+
+def n_angles_that_fail(page):
+    return page.locator("table:not(.parameters) tr.fails").count()
+
+
+def test_without_scripts_nothing_is_offered_that_needs_them(visit):
+    page = visit("broken", scripts=False)
+    assert not page.locator(".tools").is_visible()
+    assert page.locator("thead button").count() == 0
+    assert page.locator("table.parameters tbody tr").count() == 12
+
+
+@pytest.mark.parametrize("kind", ["hostile", "several"])
+def test_hostile_names_do_nothing(visit, kind):
+    page = visit(kind)
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("script").count() == 1
+    assert page.locator("img").count() == 0
+    assert HOSTILE[0] in page.locator("table.parameters").first.inner_text() or kind == "several"
+
+
+def test_colours_follow_the_reader(visit):
+    ink = "getComputedStyle(document.querySelector('.plot text')).fill"
+    light, dark = (visit("broken", scheme=scheme) for scheme in ("light", "dark"))
+    assert light.evaluate(ink) == "rgb(29, 29, 27)"
+    assert dark.evaluate(ink) == "rgb(233, 230, 223)"
+    dark.emulate_media(media="print")
+    assert dark.evaluate(ink) == "rgb(0, 0, 0)"
+    assert dark.pdf().startswith(b"%PDF")
+
+
+def test_a_link_opens_the_study_that_it_leads_to(visit):
+    page = visit("several")
+    assert not page.locator("#s1 .headline").is_visible()
+    page.locator("table.outcomes a").nth(1).click()
+    page.locator("#s1 .headline").wait_for(state="visible")

@@ -1,0 +1,322 @@
+"""The report as a file: what it says, and what it must not hold."""
+
+import json
+import re
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy.stats import binom
+
+import tarpon
+from tarpon import report
+from tarpon.cli import main
+from tarpon.inference.swaps import adjusted
+from tarpon.problems import zoo
+
+FALSE_ALARM = 1e-6
+SMALL = {"n_sims": 100, "n_draws": 50}
+HOSTILE = [
+    "<script>window.hacked = 1</script>",
+    '"><img src=x onerror="window.hacked = 1">',
+    "</text></svg><script>window.hacked = 1</script>",
+    "{{ 7 * 7 }}{% raw %}",
+    "$\\frac{",
+    "url(#p) id='x' &amp; javascript:hacked",
+    "nothing\x00here\x1b\ud800\u202ebackwards\nand a line",
+    "endless " * 60,
+    "質量 🐟 µ",
+]
+
+
+def check(flaw, *, names=None, n_swaps=99, **size):
+    """Check a flaw of the zoo, or a "gross" one: half as wide as it should be, and shifted."""
+    sims = zoo("exact" if flaw == "gross" else flaw, rng=0, **SMALL | size)
+    samples = sims.samples
+    if flaw == "gross":
+        samples = (samples + samples.mean(axis=0)) / 2
+        samples[..., 0] += 0.5
+    return tarpon.check(samples, sims.theta, x=sims.x, names=names, n_swaps=n_swaps, rng=0)
+
+
+class Page(HTMLParser):
+    """The tags of a page, and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.raw, self.tags, self.said = text, [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.said.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.said).split())
+
+    def values(self, name):
+        return [attrs[name] for _, attrs in self.tags if attrs.get(name) is not None]
+
+
+@pytest.fixture(scope="module")
+def gross():
+    return check("gross", n_dims=3)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return check("exact", n_dims=3)
+
+
+@pytest.fixture(scope="module")
+def pages(gross, exact):
+    """Reports of every kind."""
+    hostile = check("gross", n_dims=len(HOSTILE), names=HOSTILE)
+    return {
+        "broken": Page(report.html(gross, names=["my flow"])),
+        "good": Page(report.html(exact)),
+        "one": Page(report.html(check("shift", n_dims=1))),
+        "hostile": Page(report.html(hostile, names=HOSTILE[:1])),
+        "several": Page(report.html(gross, exact, hostile, names=["a", "b", HOSTILE[1]])),
+    }
+
+
+KINDS = ["broken", "good", "one", "hostile", "several"]
+
+
+def test_the_top_says_what_was_found(pages, gross):
+    text = pages["broken"].text
+    for said in (
+        *("my flow", "These posteriors are inaccurate.", "p\xa0=\xa00.01", "100 simulations"),
+        *("What could have been missed.", str(gross.detectable), "99 swaps"),
+    ):
+        assert " ".join(said.split()) in text.replace("simulations 100", "100 simulations")
+    assert "No evidence against these posteriors." in pages["good"].text
+    assert "What is wrong" not in pages["good"].text
+
+
+def test_findings_come_worst_first_each_with_its_figure(gross):
+    page = report.html(gross)
+    items = page[page.index('<ol class="findings">') : page.index("</ol>")]
+    places = [items.index(f"{finding.size[1:]}.") for finding in gross.findings]
+    assert places == sorted(places)
+    assert items.count("<figure") + items.count("Shown by the figure") == len(gross.findings)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_are_unique_and_links_lead_somewhere(pages, kind):
+    page = pages[kind]
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    targets = [target.removeprefix("#") for target in page.values("href") if target[:1] == "#"]
+    styles = " ".join([*page.values("clip-path"), *page.values("style")])
+    assert {*targets, *re.findall(r"url\(#([^)]+)\)", styles)} <= set(ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_asked_of_the_network(pages, kind):
+    page = pages[kind]
+    assert "http:" not in page.raw
+    assert "https:" not in page.raw
+    assert "@import" not in page.raw
+    assert not page.values("src")
+    assert all(target[:1] == "#" or target == "data:," for target in page.values("href"))
+    assert not {"iframe", "object", "embed", "form", "base", "image"} & {
+        tag for tag, _ in page.tags
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_script_of_the_report_may_run(pages, kind):
+    page = pages[kind]
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
+    script = page.raw.split("<script>")[1].split("</script>")[0]
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    policy = next(attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs)
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+
+
+def test_names_stay_text(pages):
+    text = "".join(pages["hostile"].said)
+    for name in HOSTILE[:6]:
+        assert name in text
+    assert "nothing\ufffdhere\ufffd" in text
+    assert HOSTILE[-1] in text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_figure_has_words_and_a_table(pages, kind):
+    page = pages[kind]
+    plots = [attrs for _, attrs in page.tags if attrs.get("class") == "plot"]
+    assert plots
+    for plot in plots:
+        assert plot["role"] == "img"
+        assert plot["aria-label"]
+        assert plot["data-points"]
+    assert page.raw.count('<details class="behind">') == len(plots)
+    assert page.raw.count("<tr") == page.raw.count("</tr>")
+
+
+def test_points_of_a_figure_lie_in_it(pages):
+    for tag in re.findall(r'data-points="([^"]*)">(<svg viewBox="[^"]*")', pages["broken"].raw):
+        width, height = map(float, re.findall(r"[\d.]+", tag[1])[2:])
+        for point in tag[0].split():
+            x, y = map(float, point.split(","))
+            assert -1 <= x <= width + 1
+            assert -1 <= y <= height + 1
+
+
+def test_one_parameter_has_no_pairs(pages):
+    assert "There is one parameter, and so no pair." in pages["one"].text
+
+
+def test_twenty_parameters_fit_into_a_megabyte(tmp_path):
+    check("wide", n_dims=20, n_draws=500).report(tmp_path / "report.html", name="twenty")
+    assert (tmp_path / "report.html").stat().st_size < 1_000_000
+
+
+def test_three_hundred_parameters_are_all_in_the_table():
+    many = check("shift", n_sims=40, n_draws=20, n_dims=300, n_swaps=19)
+    page = report.html(many)
+    rows = page[page.index('<table class="parameters') :].split("</table>")[0]
+    assert rows.count("<tr") == 301
+    assert len(page) < 3_000_000
+
+
+def test_several_checks_are_compared(pages):
+    page = pages["several"]
+    assert "2 of 3 are inaccurate." in page.text
+    assert "Who fails where" in page.text
+    assert page.raw.count('<details class="study"') == 3
+
+
+def test_the_same_check_gives_the_same_file(gross):
+    assert report.html(gross) == report.html(gross)
+
+
+def test_a_file_is_whole_or_not_there(gross, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="`names` must name 1 check, but got 2"):
+        report.write(path, gross, names=["a", "b"])
+    assert path.read_text() == "old"
+    report.write(path, gross)
+    assert path.read_text().endswith("</html>")
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileNotFoundError):
+        report.write(tmp_path / "nowhere" / "report.html", gross)
+    with pytest.raises(ValueError, match="at least one check"):
+        report.write(path)
+
+
+def test_notebooks_show_checks_and_results_as_text(gross):
+    hostile = check("gross", n_dims=len(HOSTILE), names=HOSTILE, n_sims=60)
+    sbc = tarpon.sbc(zoo("shift", n_dims=1, rng=0), rng=0)
+    for shown in (gross, hostile, sbc):
+        card = Page(shown._repr_html_())
+        assert {tag for tag, _ in card.tags} <= {"div", "p", "strong", "span", "ol", "li", "code"}
+    assert "Inaccurate , p = 0.01 (100 simulations" in Page(gross._repr_html_()).text
+    assert "SBC" in Page(sbc._repr_html_()).text
+
+
+def test_a_check_without_joint_ranks_has_all_else(gross):
+    bare = replace(gross, evidence=replace(gross.evidence, joint=()))
+    assert "Coverage of joint regions" not in report.html(bare)
+    assert "Coverage side by side" not in report.html(bare, bare)
+
+
+class TestEvidence:
+    def test_ranks_are_those_of_the_tests_alone(self):
+        sims = zoo("narrow", n_dims=3, rng=0)
+        found = tarpon.check(sims, n_swaps=19, rng=0).evidence
+        marginals, density = tarpon.sbc(sims, rng=0), tarpon.hpd(sims, rng=0)
+        np.testing.assert_array_equal(found.marginals.ranks.values, marginals.ranks.values)
+        np.testing.assert_array_equal(found.joint[1].ranks.values, density.ranks.values)
+        assert check("gross").evidence.joint[0].p_value < FALSE_ALARM
+
+    def test_the_correlation_that_was_missed_is_found(self):
+        found = check("correlation_missed", n_dims=4, n_sims=400).evidence.pairs
+        assert (found.n, found.n_failed) == (6, 2)
+        assert {pair.names for pair in found.failed} == {
+            ("theta_0", "theta_1"),
+            ("theta_2", "theta_3"),
+        }
+        assert all(abs(pair.truths) > 0.3 > abs(pair.draws) for pair in found.failed)
+
+    def test_errors_that_follow_the_data_are_found(self):
+        found = check("bias_by_x", n_dims=2, n_sims=400).evidence
+        assert found.by_data.n_failed
+        assert found.by_data.worst[0].along in ("x[0]", "x[1]")
+        assert found.has_x
+        local = check("local_width", n_dims=2, n_sims=400).evidence
+        assert local.widths.n_failed
+
+    def test_what_failed_is_kept_for_programs(self):
+        found = check("correlation_missed", n_dims=2).to_dict()["evidence"]["pairs"]
+        assert found["n"] == found["n_failed"] == len(found["failed"]) == 1
+
+    def test_adjusted_p_values_alarm_at_the_level(self):
+        rng, n_studies, alarms = np.random.default_rng(0), 4000, 0
+        for _ in range(n_studies):
+            common = rng.normal(size=(20, 1))
+            alarms += adjusted(common + rng.normal(size=(20, 5))).min() <= 0.05
+        assert alarms <= binom.isf(FALSE_ALARM, n_studies, 0.05)
+        assert alarms >= binom.ppf(FALSE_ALARM, n_studies, 0.05)
+
+    def test_scores_of_ones_own_get_a_figure(self):
+        sims = zoo("narrow", n_dims=2, rng=0)
+        own = tarpon.check(
+            sims, scores={"size <b>": lambda t, x: (t**2).sum(-1)}, rng=0, n_swaps=99
+        )
+        assert own.evidence.joint[-1].names == ("size <b>",)
+        assert "<b>" not in report.html(own)
+
+
+class TestCommandLine:
+    @pytest.fixture
+    def files(self, tmp_path):
+        for flaw in ("exact", "swapped_axes"):
+            sims = zoo(flaw, rng=0, **SMALL)
+            np.savez(tmp_path / f"{flaw}.npz", samples=sims.samples, theta=sims.theta, x=sims.x)
+        return tmp_path / "exact.npz", tmp_path / "swapped_axes.npz"
+
+    def run(self, *words):
+        return CliRunner().invoke(
+            main, ["check", *map(str, words), "--rng", "0", "--n-swaps", "99"]
+        )
+
+    def test_one_file_gets_a_report_that_says_how_to_have_it_again(self, files, tmp_path):
+        answer = self.run(files[0], "--report", tmp_path / "out.html")
+        page = Page((tmp_path / "out.html").read_text())
+        assert answer.exit_code == 0
+        assert f"report: {tmp_path / 'out.html'}" in answer.output
+        command = f"tarpon check {files[0]} --rng 0 --level 0.05 --n-swaps 99"
+        assert command in page.text
+        again = CliRunner().invoke(main, command.split()[1:])
+        assert again.output == answer.output.split("report:")[0]
+
+    def test_several_files_are_compared(self, files, tmp_path):
+        answer = self.run(*files, "--report", tmp_path / "out.html")
+        page = Page((tmp_path / "out.html").read_text())
+        assert answer.exit_code == 1
+        assert [line for line in answer.output.splitlines() if line.endswith(".npz:")] == [
+            f"{file}:" for file in files
+        ]
+        assert "1 of 2 are inaccurate." in page.text
+        assert "swapped_axes.npz" in page.text
+        both = json.loads(self.run(*files, "--json").output)
+        assert list(both) == [str(file) for file in files]
+
+    def test_what_takes_one_file_says_so(self, files, tmp_path):
+        answer = self.run(*files, "--plot", tmp_path / "figure.png")
+        assert answer.exit_code == 2
+        assert "--plot takes one file, but 2 came." in answer.output
