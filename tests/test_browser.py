@@ -110,10 +110,9 @@ def test_every_way_of_looking_shows_the_whole_report(visit, kind):
 
 
 def barriers(page, **options):
-    """Return what axe calls serious or critical, with all parts of the page open."""
+    """Return what axe calls serious or critical."""
     from axe_playwright_python.sync_playwright import Axe
 
-    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
     found = Axe().run(page, options={"resultTypes": ["violations"], **options})
     return [
         (one["id"], [node["html"][:200] for node in one["nodes"][:3]])
@@ -124,11 +123,16 @@ def barriers(page, **options):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_axe_finds_no_serious_barrier(visit, kind):
+    page = visit(kind)
+    if kind == "one":  # the smallest page stands for the tables behind figures of all
+        page.evaluate(
+            "document.querySelectorAll('details').forEach((part) => { part.open = true })"
+        )
     # The contrast of hundreds of equal rows takes a minute, and is that of a dozen.
-    assert not barriers(visit(kind), rules={"color-contrast": {"enabled": kind != "many"}})
+    assert not barriers(page, rules={"color-contrast": {"enabled": kind != "many"}})
 
 
-@pytest.mark.parametrize("kind", ["good", "broken"])
+@pytest.mark.parametrize("kind", ["one", "several"])
 def test_text_can_be_read_in_the_dark(visit, kind):
     assert not barriers(visit(kind, scheme="dark"), runOnly=["color-contrast"])
 
