@@ -1,13 +1,20 @@
 """The command line as a user has it: its own process, a pipe, an exit status."""
 
+import contextlib
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tarpon
+from tarpon.cli import main
 from tarpon.problems import gaussian
 
 
@@ -40,7 +47,8 @@ def archive(tmp_path):
 
 @pytest.mark.parametrize("test", ["tarp", "hpd", "sbc"])
 def test_exit_status_says_what_was_found(archive, test):
-    fine, wrong = run(test, archive("correct"), "--rng", 1), run(test, archive("overconfident"))
+    cases = (archive(case) for case in ("correct", "overconfident"))
+    fine, wrong = (run(test, path, "--rng", 1) for path in cases)
     assert (fine.returncode, wrong.returncode) == (0, 1)
     assert "no evidence against" in fine.stdout
     assert "inaccurate" in wrong.stdout
@@ -171,3 +179,175 @@ def test_plan_says_how_many():
     assert said.returncode == 0
     assert "50 draws:" in said.stdout
     assert run("plan", 2).returncode == 2
+
+
+COMMANDS = [
+    "check",
+    "tarp",
+    "hpd",
+    "sbc",
+    "inspect",
+    "merge",
+    "plan",
+    "demo",
+    "reproduce",
+    "completion",
+]
+
+
+def inside(*words):
+    """Run a command in this process, which is faster."""
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+class TestHelp:
+    def test_names_every_command(self):
+        told = inside("--help").output
+        assert list(main.commands)[: len(COMMANDS)] == [c for c in main.commands if c in COMMANDS]
+        for name in COMMANDS:
+            assert f"\n  {name} " in told
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_shows_an_example_and_what_all_commands_take(self, name):
+        answer = inside(name, "--help")
+        assert answer.exit_code == 0
+        assert f"tarpon {name} " in answer.output
+        assert "--quiet" in answer.output
+        assert "--debug" in answer.output
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_unknown_options_are_refused(self, name):
+        answer = inside(name, "--no-such-thing")
+        assert answer.exit_code == 2
+        assert "No such option" in answer.output
+
+
+class TestGate:
+    @pytest.mark.parametrize(
+        ("case", "words", "status"),
+        [
+            ("overconfident", [], 1),
+            ("overconfident", ["--fail-on", "never"], 0),
+            ("overconfident", ["--fail-on", "never", "--max-width-error", 0.05], 1),
+            ("overconfident", ["--fail-on", "never", "--max-width-error", 5], 0),
+            ("biased", ["--fail-on", "never", "--max-bias", 0.01], 0),
+            ("correct", ["--fail-on", "inaccurate"], 0),
+        ],
+    )
+    def test_decides_the_exit_status(self, archive, case, words, status):
+        answer = inside("check", archive(case), "--rng", 1, "--n-swaps", 99, *words)
+        assert answer.exit_code == status
+
+    def test_says_what_it_does_not_let_through(self, archive):
+        words = ["--rng", 1, "--n-swaps", 99, "--fail-on", "never", "--max-width-error", 0.05]
+        answer = inside("check", archive("overconfident"), *words)
+        assert "Not let through: the truths of theta_" in answer.output
+        failures = json.loads(inside("check", archive("overconfident"), *words, "--json").output)
+        assert "an error of 0.05 is allowed" in failures["failures"][0]
+
+
+class TestQuiet:
+    def test_leaves_the_exit_status_alone(self, archive):
+        answer = inside("sbc", archive("overconfident"), "--rng", 1, "--quiet")
+        assert (answer.exit_code, answer.output) == (1, "")
+        answer = inside("plan", 2, "--bias", 0.5, "--n-draws", 20, "--rng", 0, "-q")
+        assert (answer.exit_code, answer.output) == (0, "")
+
+    def test_errors_are_still_said(self):
+        assert "there is no file" in inside("sbc", "nowhere.npz", "--quiet").output
+
+
+class TestErrors:
+    def test_are_one_sentence(self):
+        answer = run("check", "nowhere.npz")
+        assert answer.stderr == "Error: there is no file 'nowhere.npz'.\n"
+        assert not answer.stdout
+
+    def test_come_with_a_traceback_only_if_asked_for(self):
+        answer = run("check", "nowhere.npz", "--debug")
+        assert answer.returncode == 1
+        assert "Traceback" in answer.stderr
+        assert "FileNotFoundError: there is no file" in answer.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell):
+    assert "_TARPON_COMPLETE" in inside("completion", shell).output
+
+
+def test_completion_knows_commands_and_options():
+    words = {"_TARPON_COMPLETE": "bash_complete", "COMP_WORDS": "tarpon in", "COMP_CWORD": "1"}
+    code = "from tarpon.cli import main; main(prog_name='tarpon')"
+    answer = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | words, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert answer.stdout == "plain,inspect\n"
+
+
+def terminal(*words, interrupt=None):
+    """Run a command in a terminal of 100 columns; return its exit status and what is seen."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tarpon", *map(str, words)],
+        stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
+        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"},
+    )  # fmt: skip
+    os.close(follower)
+    seen = b""
+    with contextlib.suppress(OSError):  # that the other end is closed
+        while chunk := os.read(leader, 4096):
+            seen += chunk
+            if interrupt and interrupt in seen:
+                os.killpg(process.pid, signal.SIGINT)
+                interrupt = None
+    os.close(leader)
+    return process.wait(60), re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
+
+
+class TestSchema:
+    """What programs read is what the page says."""
+
+    def keys(self, heading):
+        page = (Path(__file__).parents[1] / "docs" / "json.md").read_text()
+        section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+        return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+    @pytest.mark.parametrize("name", ["check", "tarp"])
+    def test_is_documented(self, archive, name):
+        more = ["--n-swaps", 99] if name == "check" else []
+        answer = json.loads(inside(name, archive("correct"), "--rng", 1, "--json", *more).output)
+        heading = "`tarpon check --json`" if name == "check" else "`tarpon tarp|hpd|sbc --json`"
+        assert list(answer) == self.keys(heading)
+        assert answer["schema"] == ("tarpon-check-1" if name == "check" else "tarpon-result-1")
+
+
+class TestTerminal:
+    def test_check_has_a_table_that_pipes_do_not(self, archive):
+        path = archive("overconfident", names=np.array(["mass", "[red]spin[/]"]))
+        words = ("check", path, "--rng", 1, "--n-swaps", 99)
+        status, seen = terminal(*words)
+        assert status == 1
+        assert re.search(r"parameter +bias / sd +width +in 68% +in 95% +p", seen)
+        assert "[red]spin[/]" in seen  # names are shown as they are
+        assert "bias / sd" not in run(*words).stdout
+
+    def test_lines_are_broken_between_words(self, archive):
+        _, seen = terminal("check", archive("overconfident"), "--rng", 1, "--n-swaps", 99)
+        assert max(len(line.rstrip()) for line in seen.splitlines()) <= 100
+
+    def test_ctrl_c_leaves_nothing_behind(self, tmp_path):
+        figures = tmp_path / "figures"
+        status, seen = terminal(
+            "reproduce", "gaussian", "--quick", "--out", figures, interrupt=b"%"
+        )
+        assert status == 130
+        assert "stopped" in seen
+        assert "Traceback" not in seen
+        assert not list(tmp_path.rglob("*.part"))

@@ -142,6 +142,7 @@ class Check:
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""
         return {
+            "schema": "tarpon-check-1",
             "outcome": self.outcome,
             "p_value": self.p_value,
             "level": self.level,

@@ -163,6 +163,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers and words that a program or a log would keep."""
         return {
+            "schema": "tarpon-result-1",
             "test": self.test,
             "p_value": self.p_value,
             "p_values": dict(zip(self.names, self.p_values.tolist(), strict=True)),

@@ -1,0 +1,162 @@
+"""Commands that show something: demo, plan and reproduce."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .._progress import Bar
+from ._app import Command, a_file, a_seed, as_json, say, show, write_figure
+
+# Everything else is imported where it is used, so that `tarpon --help` answers at once.
+if TYPE_CHECKING:
+    from ..diagnostics import Result
+    from ..experiments import Outcome
+
+
+@click.command(cls=Command)
+@a_file("--out", "Where the figure goes.", default=Path("tarpon-demo.png"), show_default=True)
+@click.option(
+    "--n-dims",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="The number of parameters.",
+)
+@a_seed(0)
+def demo(out: Path, n_dims: int, rng: int) -> None:
+    """Run the paper's Gaussian toy: four posteriors, TARP against HPD.
+
+    Example:  tarpon demo --n-dims 100
+    """
+    from .. import plots
+    from ..diagnostics import hpd, tarp
+    from ..problems import gaussian
+
+    cases = ("correct", "overconfident", "underconfident", "biased")
+    results: dict[str, dict[str, Result]] = {}
+    for case in cases:
+        sims = gaussian(case, n_dims=n_dims, rng=rng)
+        results[case] = {"TARP": tarp(sims, rng=rng), "HPD": hpd(sims, rng=rng)}
+    show(_demo_table(results, n_dims))
+    write_figure(plots.panels(results), out)
+    say(f"figure: {out}")
+
+
+@click.command(cls=Command)
+@click.argument("n_dims", type=click.IntRange(min=1))
+@click.option("--bias", default=0.0, help="The bias of one parameter to be seen, in posterior sd.")
+@click.option("--width", default=0.0, help="The fraction by which all widths are wrong.")
+@click.option("--n-draws", type=click.IntRange(min=5), help="The number of draws.")
+@a_seed()
+@as_json
+def plan(n_dims: int, as_json: bool, **given: Any) -> None:
+    """Say how many simulations it takes to see an error in N_DIMS dimensions.
+
+    \b
+    Example:  tarpon plan 10 --bias 0.3
+              tarpon plan 2 --width 0.1 --n-draws 200
+    """
+    from ..planning import plan
+
+    found = plan(n_dims, **given)
+    say(json.dumps(asdict(found), indent=2) if as_json else str(found))
+
+
+@click.command(cls=Command)
+@click.argument("name")
+@click.option(
+    "--out",
+    default=Path("figures"),
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where everything goes.",
+)
+@click.option("--quick", is_flag=True, help="Run it small: all of them in three minutes.")
+@click.option(
+    "--galaxies",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Pictures for lensing, a .npy array (n, 16, 16), in place of Hubble's.",
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="Where the chains of lensing run: cpu, cuda, or auto.",
+)
+@a_seed(2023)
+def reproduce(
+    name: str, out: Path, quick: bool, galaxies: Path | None, device: str, rng: int
+) -> None:
+    """Run an experiment of the paper, or all of them.
+
+    NAME is one of method, gaussian, uninformative, lensing, connection, intuition, bias,
+    references, metrics, blindspots, errata; or all. Figures (PNG and PDF), numbers (JSON) and a
+    page with both are written. The exit status is 1 when a number is not what it must be.
+
+    Example:  tarpon reproduce gaussian --quick
+    """
+    from ..experiments import EXPERIMENTS, Lab, reproduce
+
+    names = list(EXPERIMENTS) if name == "all" else [name]
+    hold = True
+    with Bar() as bar:
+        lab = Lab(out, quick, rng, galaxies, device, partial(_tracked, bar))
+        if {"lensing", "errata"} & set(names):
+            _ = lab.prior  # What is missing for it is better said before an hour than after.
+        for one in names:
+            outcome = reproduce(one, lab)
+            for table in _outcome_tables(one, outcome):
+                show(table)
+            hold &= all(claim.holds for claim in outcome.claims)
+    say(f"all of it: {out / 'README.md'}")
+    raise SystemExit(int(not hold))
+
+
+COMMANDS = (plan, demo, reproduce)
+
+
+def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
+    from rich.table import Table
+
+    first = next(iter(results.values()))["TARP"].ranks
+    table = Table(
+        title=f"{first.n_sims} normal posteriors, {n_dims} parameters, {first.n_draws} draws each",
+        title_justify="left",
+    )
+    for column in ("posterior", "test", "p-value", "what it says"):
+        table.add_column(column, justify="right" if column == "p-value" else "left")
+    for case, tests in results.items():
+        for name, result in tests.items():
+            where = case if name == "TARP" else ""
+            table.add_row(where, name, f"{result.p_value:.2g}", result.verdict)
+        table.add_section()
+    return table
+
+
+def _outcome_tables(name: str, outcome: Outcome) -> Iterator[Any]:
+    from rich.table import Table
+
+    claims = Table("number", "must be", "is", "", title=name, title_justify="left")
+    for claim in outcome.claims:
+        mark = "[green]✓[/]" if claim.holds else "[red]✗[/]"
+        claims.add_row(claim.what, claim.wanted, f"{claim.value:.3g}", mark)
+    answers = Table("estimator", "the paper's tests", "check", "check says")
+    for answer in outcome.answers:
+        tests = "\n".join(f"{test}: p = {p:.2g}" for test, p in answer.tests.items())
+        answers.add_row(answer.case, tests, f"p = {answer.check:.2g}", answer.words)
+    return (table for table in (claims, answers) if table.row_count)
+
+
+def _tracked(bar: Bar | None, items: Iterable[Any], total: int, label: str) -> Iterator[Any]:
+    """Yield items, and tell the bar, if there is one, how many were had."""
+    for n_done, item in enumerate(items, 1):
+        yield item
+        if bar is not None:
+            bar(label, n_done, total)
