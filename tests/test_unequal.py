@@ -308,6 +308,13 @@ class TestChains:
             steps, theta = chain(20 + seed, 1 + seed % 7, rho=0.0, seed=seed)
             tarpon.sbc(steps, theta, rng=0)
 
+    def test_widths_that_differ_are_not_taken_for_chains(self):
+        rng = np.random.default_rng(0)
+        for seed in range(300):  # false alarm 3e-7 each
+            widths = np.exp(rng.uniform(-9, 0, size=(100, 1)))
+            draws = 1 + widths * rng.normal(size=(20, 100, 1))
+            tarpon.sbc(draws, 1 + widths * rng.normal(size=(100, 1)), rng=seed)
+
     def test_keep_the_level_once_thinned_and_not_before(self):
         """False alarm 1e-7: the end ranks of 3000 truths, thinned and raw."""
         steps, theta = chain(400, 1000)

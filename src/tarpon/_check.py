@@ -171,10 +171,10 @@ def chained(samples: Array, log_weights: Array | None) -> str | None:
     if log_weights is not None:
         there[...] = log_weights[:_CHAIN_DRAWS, few, None] > -np.inf
     about = (some - (there * some).sum(axis=0) / there.sum(axis=0)) * there
-    if about.shape[1] > 1:  # what all simulations share is no chain
-        about -= about.mean(axis=1, keepdims=True)
     varies = some.max(axis=0) > some.min(axis=0)
     about /= np.sqrt(np.where(varies, (about**2).mean(axis=0), np.inf))
+    if about.shape[1] > 1:  # what all simulations share is no chain
+        about = (about - about.mean(axis=1, keepdims=True)) * there
     n_pairs = (there[1:] * there[:-1]).sum()
     lag = float((about[1:] * about[:-1]).sum() / max(n_pairs * some.shape[2], 1))
     if n_pairs < 2 or not lag >= max(_LAG, 5 / np.sqrt(n_pairs)):
