@@ -171,8 +171,9 @@ def chained(samples: Array, log_weights: Array | None) -> str | None:
     if log_weights is not None:
         there[...] = log_weights[:_CHAIN_DRAWS, few, None] > -np.inf
     about = (some - (there * some).sum(axis=0) / there.sum(axis=0)) * there
-    varies = some.max(axis=0) > some.min(axis=0)
-    about /= np.sqrt(np.where(varies, (about**2).mean(axis=0), np.inf))
+    square = (about**2).mean(axis=0)
+    varies = (some.max(axis=0) > some.min(axis=0)) & (square > 0)
+    about /= np.sqrt(np.where(varies, square, np.inf))
     if about.shape[1] > 1:  # what all simulations share is no chain
         about = (about - about.mean(axis=1, keepdims=True)) * there
     n_pairs = (there[1:] * there[:-1]).sum()
