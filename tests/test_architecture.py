@@ -24,6 +24,7 @@ LAYERS = [
     *("verdict", "effects"),
     *("findings", "diagnostics", "checks", "gate", "planning", "problems", "adapters", "plots"),
     "experiments",
+    *("_running", "runner", "_live"),
     *("cli", "pytest_plugin", "__main__", "__init__"),
 ]
 

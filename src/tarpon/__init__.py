@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .diagnostics import Result, hpd, load, sbc, tarp
     from .engine import Engine
     from .planning import Plan, plan
+    from .runner import run
     from .simulations import Simulations
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "problems",
     "references",
     "regions",
+    "run",
     "sbc",
     "tarp",
 ]
@@ -50,6 +52,7 @@ _HOME = {
     "hpd": "diagnostics",
     "load": "diagnostics",
     "plan": "planning",
+    "run": "runner",
     "sbc": "diagnostics",
     "tarp": "diagnostics",
 }

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from .checks import Check
     from .diagnostics import Result
     from .experiments import Outcome
+    from .runner import Study
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_INTERRUPTED = 130  # the exit status of a program that ends with Ctrl-C
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 
 
@@ -40,6 +42,7 @@ def main() -> None:
     Test a file:    tarpon check draws.npz
     One test alone: tarpon tarp draws.npz --plot curve.png
     Plan a study:   tarpon plan 10 --bias 0.3
+    Run one:        tarpon run problem.py
     The paper:      tarpon reproduce all --quick
 
     \b
@@ -145,6 +148,93 @@ def merge(folders: tuple[Path, ...], **options: Any) -> None:
         note["test"], Path(note["file"]), **note["options"] | options,
         resume=folders, on_missing="raise",
     )  # fmt: skip
+
+
+@main.command()
+@click.argument("problem")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where simulations go.  [default: the name of the problem, .study]",
+)
+@click.option(
+    "--n-sims",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=2),
+    help="The most simulations to make.",
+)
+@click.option(
+    "--n-draws",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=5),
+    help="The number of draws of each posterior.",
+)
+@click.option(
+    "--tolerance",
+    default=0.1,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="The coverage error that is small enough to stop.",
+)
+@click.option(
+    "--level",
+    default=0.05,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="How often accurate posteriors may be called inaccurate.",
+)
+@click.option(
+    "--n-workers",
+    type=click.IntRange(min=1),
+    help="The number of processes.  [default: one a processor]",
+)
+@click.option("--scheduler", help="The address of a Dask scheduler to compute on.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0, min_open=True),
+    help="Stop a simulation that takes longer than so many seconds.",
+)
+@click.option(
+    "--retries",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="How often a simulation that failed is tried again.",
+)
+@click.option("--rng", type=click.IntRange(min=0), help="The seed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Write a figure here.")
+def run(problem: str, **options: Any) -> None:  # fmt: skip
+    """Simulate, sample and test until the answer is in.
+
+    PROBLEM is a Python file with three functions, `prior(rng)`, `simulate(theta, rng)` and
+    `posterior(x, n_draws, rng)`, or with an object `problem` that has them; `file.py:name` is an
+    object of another name. Every finished simulation is kept: after Ctrl-C, a crash or a power
+    cut the same command goes on from there.
+
+    \b
+    Example:  tarpon run examples/conjugate.py
+              tarpon run examples/conjugate.py:too_narrow --n-sims 500 --time-limit 60
+    """
+    path = Path(problem.replace(".py:", "-").removesuffix(".py"))
+    store = options.pop("store") or Path(f"{path.name}.study")
+    try:
+        study = _study(problem, store, path.name, **options)
+        click.echo(study.to_json() if options["as_json"] else _wrapped(str(study)))
+        if options["plot"]:
+            _write(study.check.plot().figure, options["plot"], quiet=options["as_json"])
+    except KeyboardInterrupt:
+        n_done = len([*store.glob("simulation-*.npz")])
+        click.echo(
+            f"\nstopped: {n_done} simulations are in {str(store)!r}. The same command goes on "
+            f"from there.", err=True,
+        )  # fmt: skip
+        raise SystemExit(_INTERRUPTED) from None
+    except (ValueError, TypeError, OSError, RuntimeError, ImportError) as error:
+        raise click.UsageError(str(error)) from error
+    raise SystemExit(int(study.outcome == "inaccurate"))
 
 
 @main.command()
@@ -276,6 +366,30 @@ def _result(name: str, file: Path, **options: Any) -> Result | Check:
             return check(sims, rng=options["rng"], engine=engine, **more)
         tests: dict[str, Callable[..., Result]] = {"tarp": tarp, "hpd": hpd, "sbc": sbc}
         return tests[name](sims, rng=options["rng"], engine=engine)
+
+
+def _study(problem: str, store: Path, label: str, **options: Any) -> Study:
+    from ._live import View
+    from .runner import run
+
+    given = (
+        "n_sims",
+        "n_draws",
+        "tolerance",
+        "level",
+        "n_workers",
+        "time_limit",
+        "retries",
+        "rng",
+    )
+    with _client(options["scheduler"]) as executor, View(label) as view:
+        return run(
+            problem,
+            store=store,
+            executor=executor,
+            progress=view,
+            **{name: options[name] for name in given},
+        )
 
 
 def _client(address: str | None) -> AbstractContextManager[Any]:
