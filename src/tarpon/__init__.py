@@ -10,21 +10,24 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import adapters, experiments, metrics, plots, problems, references, regions
+    from . import adapters, adversaries, experiments, metrics, plots, problems, references, regions
     from .checks import Check, check
     from .diagnostics import Result, hpd, load, sbc, tarp
     from .engine import Engine
+    from .monitors import Monitor
     from .planning import Plan, plan
     from .simulations import Simulations
 
 __all__ = [
     "Check",
     "Engine",
+    "Monitor",
     "Plan",
     "Result",
     "Simulations",
     "__version__",
     "adapters",
+    "adversaries",
     "check",
     "experiments",
     "hpd",
@@ -42,6 +45,7 @@ __all__ = [
 _HOME = {
     "Check": "checks",
     "Engine": "engine",
+    "Monitor": "monitors",
     "Plan": "planning",
     "Result": "diagnostics",
     "Simulations": "simulations",
