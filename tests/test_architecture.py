@@ -21,8 +21,10 @@ LAYERS = [
         "_whiten",
     ),
     *("simulations", "metrics", "references", "regions", "ranks", "curves", "inference"),
+    "adversaries",
     *("verdict", "effects"),
-    *("findings", "diagnostics", "checks", "gate", "planning", "problems", "adapters", "plots"),
+    *("findings", "diagnostics", "checks", "gate", "monitors", "planning", "problems", "adapters"),
+    "plots",
     "experiments",
     *("_running", "runner", "_live"),
     *("cli", "pytest_plugin", "__main__", "__init__"),
@@ -47,7 +49,7 @@ def imported(path: Path):
 def test_modules_import_only_from_above(path):
     above = LAYERS[: LAYERS.index(layer(path))]
     # A result draws itself through the plots below it, when asked to and not before.
-    late = {"plots"} if layer(path) in ("diagnostics", "checks") else set()
+    late = {"plots"} if layer(path) in ("diagnostics", "checks", "monitors") else set()
     for line, name in imported(path):
         assert name in above or name == layer(path) or name in late, f"line {line} looks down"
 

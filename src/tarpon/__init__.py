@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import adapters, experiments, gate, metrics, plots, problems, references, regions
+    from . import (
+        adapters,
+        adversaries,
+        experiments,
+        gate,
+        metrics,
+        plots,
+        problems,
+        references,
+        regions,
+    )
     from .checks import Check, check
     from .diagnostics import Result, hpd, load, sbc, tarp
     from .engine import Engine
+    from .monitors import Monitor
     from .planning import Plan, plan
     from .runner import run
     from .simulations import Simulations
@@ -21,11 +32,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Check",
     "Engine",
+    "Monitor",
     "Plan",
     "Result",
     "Simulations",
     "__version__",
     "adapters",
+    "adversaries",
     "check",
     "experiments",
     "gate",
@@ -45,6 +58,7 @@ __all__ = [
 _HOME = {
     "Check": "checks",
     "Engine": "engine",
+    "Monitor": "monitors",
     "Plan": "planning",
     "Result": "diagnostics",
     "Simulations": "simulations",
