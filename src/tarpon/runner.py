@@ -29,6 +29,7 @@ __all__ = ["Failure", "Problem", "Progress", "Study", "run"]
 
 _HOPELESS = 5  # simulations that fail before any works
 _WRITERS = 4  # disks put down several files in the time of one
+_MOST_UNWRITTEN = 4 * _WRITERS  # simulations that wait for the disk before others begin
 _SECONDS = 0.1  # between two looks at what the disk has done
 _MOST_PRINTED = 3
 
@@ -363,7 +364,8 @@ class _Watch:
         while not self.settled and (self.place in book.results or self.place in book.failures):
             results = book.results.get(self.place)
             if results is not None:
-                self.monitor.add(**results, names=self.names)
+                given: dict[str, Any] = {**results, "names": self.names}
+                self.monitor.add(**given)
             self.place += 1
 
     def expected(self, n_sims: int) -> int:
@@ -397,7 +399,7 @@ def _simulate(
 
 
 def _hand_out(crew: Crew, book: _Book) -> None:
-    while book.waiting and crew.n_free:
+    while book.waiting and crew.n_free and len(book.written) < _MOST_UNWRITTEN:
         crew.start(book.next())
 
 

@@ -209,7 +209,7 @@ def _source(problem: Problem) -> str:
 
 def _settings(problem: Problem) -> dict[str, Any]:
     """Return what an object was made with, arrays as fingerprints."""
-    return {} if isinstance(problem, ModuleType) else plain(_told(problem))
+    return plain({name: _told(one) for name, one in _attributes(problem).items()})
 
 
 def _told(value: Any, depth: int = _DEPTH) -> Any:
