@@ -27,6 +27,7 @@ def examples(doctest_namespace, tmp_path, monkeypatch):
 
 def pytest_addoption(parser):
     parser.addoption("--peers", action="store_true", help="run the tests against other packages")
+    parser.addoption("--interop", action="store_true", help="run the tests with other tools")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -34,6 +35,11 @@ def pytest_collection_modifyitems(config, items):
         why = pytest.mark.skip(reason="needs other packages of the field: make peers")
         for item in items:
             if "peers" in item.keywords:
+                item.add_marker(why)
+    if not config.getoption("--interop"):
+        why = pytest.mark.skip(reason="needs other tools of the field: make test-interop")
+        for item in items:
+            if "interop" in item.keywords:
                 item.add_marker(why)
     on_gpu = [item for item in items if item.get_closest_marker("gpu")]
     if on_gpu and not has_gpu():

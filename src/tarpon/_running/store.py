@@ -23,6 +23,7 @@ from ..engine import PART, Results, about_folder, replacing
 _FORMAT = 1
 _ABOUT = "about.json"
 _LOCK = "lock"
+_FILES, _FAILURES = "simulation-*.npz", "failed-*.json"
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def opened(folder: str | Path, identity: Mapping[str, Any], rng: RNG) -> Iterato
         _take(lock, folder)
         for left in folder.glob(f"*{PART}"):  # of a program that was killed
             left.unlink()
-        if not (folder / _ABOUT).exists():
+        if not any(folder.glob(_FILES)):
             _begin(folder, identity, rng)
         about = about_folder(folder)
         _refuse_another(folder, about, identity, rng)
@@ -138,12 +139,15 @@ def _take(lock: IO[str], folder: Path) -> None:
 
 
 def _begin(folder: Path, identity: Mapping[str, Any], rng: RNG) -> None:
+    """Begin a store where there is none, or one in which nothing has worked."""
     others = [path.name for path in folder.iterdir() if path.name != _LOCK]
-    if others:
+    if others and not (folder / _ABOUT).exists():
         raise ValueError(
             f"{str(folder)!r} is no store: it has no {_ABOUT}, but {others[0]!r}. Give the run a "
             f"folder of its own."
         )
+    for failure in folder.glob(_FAILURES):
+        failure.unlink()
     about = {
         "format": _FORMAT,
         "seed": _check.seed(rng),

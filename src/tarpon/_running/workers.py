@@ -99,7 +99,12 @@ class Processes:
         self.workers: list[_Worker] = []
 
     def __enter__(self) -> "Processes":
-        self.workers = [_Worker(self.task) for _ in range(self.n_workers)]
+        try:
+            while len(self.workers) < self.n_workers:
+                self.workers.append(_Worker(self.task))
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
