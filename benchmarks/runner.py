@@ -62,9 +62,9 @@ def bare_seconds(work: str, n_sims: int) -> float:
         return time.perf_counter() - start
 
 
-def run_seconds(work: str, n_sims: int) -> float:
-    """Return how long a run takes from its first simulation to its last."""
-    seen: list[tuple[float, int]] = []
+def run_seconds(work: str, n_sims: int) -> tuple[float, float]:
+    """Return the time from the first simulation to the last, and the caller's processor time."""
+    seen: list[tuple[float, float, int]] = []
     with tempfile.TemporaryDirectory() as folder:
         tarpon.run(
             Costly(work),
@@ -75,36 +75,41 @@ def run_seconds(work: str, n_sims: int) -> float:
             level=1e-6,
             n_workers=N_WORKERS,
             rng=0,
-            progress=lambda now: seen.append((time.perf_counter(), now.n_done)),
+            progress=lambda now: seen.append(
+                (time.perf_counter(), time.process_time(), now.n_done)
+            ),
         )
-    start, n_first = next(pair for pair in seen if pair[1])
-    end, n_last = next(pair for pair in seen if pair[1] >= n_sims)
-    return (end - start) * n_sims / (n_last - n_first)
+    first = next(look for look in seen if look[2])
+    last = next(look for look in seen if look[2] >= n_sims)
+    scale = n_sims / (last[2] - first[2])
+    return (last[0] - first[0]) * scale, (last[1] - first[1]) * scale
 
 
 def efficiency(work: str, n_sims: int, n_turns: int) -> tuple[float, float]:
     """Return the best of some turns against the ideal time, and against bare processes."""
     ideal = n_sims * SECONDS / N_WORKERS
-    turns = [(run_seconds(work, n_sims), bare_seconds(work, n_sims)) for _ in range(n_turns)]
+    turns = [(run_seconds(work, n_sims)[0], bare_seconds(work, n_sims)) for _ in range(n_turns)]
     ran, alone = (min(turn[k] for turn in turns) for k in (0, 1))
     return ideal / ran, alone / ran
 
 
-def cpu_seconds() -> float:
-    """Return the processor time of this process and of those that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+def children_seconds() -> float:
+    """Return the processor time of processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def overhead(n_sims: int) -> dict[str, float]:
     """Return milliseconds of processor time a simulation, beyond the simulation itself."""
-    used = {}
+    here, workers = {}, {}
     for n in (n_sims, 4 * n_sims):
-        start = cpu_seconds()
-        run_seconds("instant", n)
-        used[n] = cpu_seconds() - start
-    # What the start and the end of a run cost is the same for both, nearly.
-    whole = (used[4 * n_sims] - used[n_sims]) / (3 * n_sims)
+        before = children_seconds()
+        here[n] = run_seconds("instant", n)[1]
+        workers[n] = children_seconds() - before
+    # The start of workers costs the same for both, nearly.
+    whole = (workers[4 * n_sims] - workers[n_sims]) / (3 * n_sims) + here[4 * n_sims] / (
+        4 * n_sims
+    )
     results = [simulated(Costly("instant"), index, 0, N_DRAWS) for index in range(n_sims)]
     monitor = tarpon.Monitor(rng=0).add(**results[0])
     costs = {}

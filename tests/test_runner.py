@@ -103,7 +103,7 @@ def contents(folder):
     for path in Path(folder).glob("simulation-*.npz"):
         with np.load(path) as arrays:
             found[int(path.stem[-6:])] = {
-                name: arrays[name] for name in arrays.files if name not in ("store", "index")
+                name: arrays[name] for name in arrays.files if name != "owner"
             }
     return found
 
@@ -185,9 +185,12 @@ class TestDeath:
         assert not study.failures
 
     def test_of_a_worker_without_retries(self, problem, tmp_path, expected):
-        path = problem("os.kill(os.getpid(), signal.SIGKILL) if once() else None")
+        """It dies when it has its next simulation already, which does not count as failed."""
+        late = expected[15]["x"][0]
+        path = problem(f"os.kill(os.getpid(), signal.SIGKILL) if x[0] == {late} and once() else 0")
         study = tarpon.run(path, store=tmp_path / "a", **processes(retries=0))
         (failure,) = study.failures
+        assert failure.index == 15
         assert failure.message.startswith("its process died: killed by SIGKILL")
         left = {index: one for index, one in expected.items() if index != failure.index}
         assert_same(contents(tmp_path / "a"), left)
@@ -498,10 +501,10 @@ class TestWhenToStop:
         assert alone.monitor.e_value == again.monitor.e_value == study.monitor.e_value
 
     def test_when_coverage_is_within_the_tolerance(self, tmp_path):
-        options = settings(n_sims=1000, tolerance=0.3)
+        options = settings(n_sims=1000, tolerance=0.45)
         study = tarpon.run(Normal(), store=tmp_path / "a", **options)
         assert (study.stopped, study.outcome) == ("within tolerance", "within tolerance")
-        assert study.monitor.within <= 0.3
+        assert study.monitor.within <= 0.45
         assert study.check.n_sims < 1000
 
     def test_slow_simulations_are_waited_for(self, tmp_path):

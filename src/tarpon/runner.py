@@ -273,9 +273,12 @@ class _Book:
         self.running.add(index)
         return index
 
-    def enter(self, index: int, outcome: Outcome, writers: ThreadPoolExecutor) -> None:
-        """Take what a worker made of a simulation."""
+    def enter(self, index: int, outcome: Outcome | None, writers: ThreadPoolExecutor) -> None:
+        """Take what a worker made of a simulation, which is nothing if it has not begun it."""
         self.running.remove(index)
+        if outcome is None:
+            self.waiting.appendleft(index)
+            return
         self.attempts[index] += 1
         if not isinstance(outcome, Fault):
             outcome = self._like_the_others(outcome)

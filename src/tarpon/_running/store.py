@@ -23,6 +23,7 @@ from ..engine import PART, Results, about_folder, replacing
 _FORMAT = 1
 _ABOUT = "about.json"
 _LOCK = "lock"
+_OWNER = "owner"  # the array that says which simulation a file holds
 _FILES, _FAILURES = "simulation-*.npz", "failed-*.json"
 
 
@@ -70,20 +71,20 @@ class Store:
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 found = {name: arrays[name] for name in arrays.files}
-            owner = str(found.pop("store")), int(found.pop("index"))
+            owner = str(found.pop(_OWNER))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
             raise ValueError(f"{str(path)!r} is damaged ({error})") from error
-        if owner != (self.key, index):
+        if owner != self._owner(index):
             raise ValueError(f"{str(path)!r} is of another store or another simulation")
         return found
 
     def keep(self, index: int, results: Results) -> None:
         """Write a simulation; when this returns, a power cut does not lose it."""
         with replacing(self._file(index)) as file:
-            own: dict[str, Any] = {"store": np.array(self.key), "index": np.array(index)}
-            np.savez(file, **own | results)
+            arrays: dict[str, Any] = {**results, _OWNER: np.array(self._owner(index))}
+            np.savez(file, **arrays)
         self._sync()
         self._failed(index).unlink(missing_ok=True)
 
@@ -91,6 +92,9 @@ class Store:
         """Write down why there is no result."""
         with replacing(self._failed(failure.index)) as file:
             file.write(json.dumps(asdict(failure), indent=2).encode())
+
+    def _owner(self, index: int) -> str:
+        return f"simulation {index} of {self.key}"
 
     def _file(self, index: int) -> Path:
         return self.folder / f"simulation-{index:06d}.npz"

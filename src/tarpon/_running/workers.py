@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import suppress
@@ -22,6 +23,7 @@ from ..engine import Pool, Results
 from .problem import Source, simulated, where
 
 _MOST_STARTS = 3  # of a worker that dies before it has begun
+_BRIEF_SECONDS = 1.0  # of a simulation whose successor is handed out ahead
 _SECONDS_TO_END = 2.0
 _FOREVER = float("inf")
 
@@ -75,15 +77,20 @@ class Crew(Protocol):
         """Hand out a simulation."""
         ...
 
-    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome]]:
-        """Yield what has ended, after waiting for it for so many seconds at most."""
+    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome | None]]:
+        """Yield what has ended, after waiting for it for so many seconds at most.
+
+        What comes without an outcome was never begun.
+        """
         ...
 
 
 class Processes:
     """Processes of our own, one simulation each at a time.
 
-    One that dies or takes too long is replaced. They end with this program, however it ends.
+    Where simulations are brief, each has its next one already, so that none waits for this
+    program. One that dies or takes too long is replaced. They end with this program, however it
+    ends.
 
     Arguments:
         task: What they do.
@@ -113,27 +120,25 @@ class Processes:
 
     @property
     def n_free(self) -> int:
-        return sum(worker.free for worker in self.workers)
+        return sum(worker.n_free for worker in self.workers)
 
     def start(self, index: int) -> None:
-        next(worker for worker in self.workers if worker.free).start(index)
+        free = (worker for worker in self.workers if worker.n_free)
+        min(free, key=lambda worker: len(worker.given)).start(index)
 
-    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome]]:
+    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome | None]]:
         now = time.monotonic()
         ends = [worker.since + self.time_limit for worker in self.workers if worker.busy]
         rest = max(min([timeout, *(end - now for end in ends)]), 0)
         ready = connection.wait([worker.pipe for worker in self.workers], rest)
         for k, worker in enumerate(self.workers):
-            index, said = worker.index, None
             if worker.pipe in ready:
-                said = worker.receive()
+                yield from worker.receive()
             elif worker.busy and time.monotonic() - worker.since > self.time_limit:
-                said = Fault(f"took longer than {self.time_limit:g} s and was stopped")
                 worker.stop()
+                yield from worker.left(f"took longer than {self.time_limit:g} s and was stopped")
             if not worker.alive:
                 self.workers[k] = self._another(worker)
-            if index is not None and said is not None:
-                yield index, said
 
     def _another(self, dead: "_Worker") -> "_Worker":
         self.n_failed_starts = 0 if dead.began else self.n_failed_starts + 1
@@ -158,37 +163,46 @@ class _Worker:
         self.process.start()
         there.close()
         self.began, self.alive = False, True
-        self.index: int | None = None
+        self.given: deque[int] = deque()  # the first is under way
+        self.n_places = 1
         self.since = 0.0
         self.last_words = ""
 
     @property
     def busy(self) -> bool:
-        return self.index is not None
+        return bool(self.given)
 
     @property
-    def free(self) -> bool:
-        return self.began and self.alive and not self.busy
+    def n_free(self) -> int:
+        return self.n_places - len(self.given) if self.began and self.alive else 0
 
     def start(self, index: int) -> None:
-        self.index, self.since = index, time.monotonic()
+        self.since = self.since if self.busy else time.monotonic()
+        self.given.append(index)
         with suppress(BrokenPipeError):  # it has died, and the next to listen will know
             self.pipe.send(index)
 
-    def receive(self) -> Outcome | None:
-        """Return how a simulation ended, if that is what the process has to say."""
+    def receive(self) -> Iterator[tuple[int, Outcome | None]]:
+        """Yield how a simulation ended, if that is what the process has to say."""
         try:
             said = self.pipe.recv()
         except (EOFError, ConnectionResetError):
             self.stop()
             self.last_words = self.last_words or _how_it_ended(self.process.exitcode)
-            return Fault(f"its process died: {self.last_words}")
+            yield from self.left(f"its process died: {self.last_words}")
+            return
         if not self.began:
             self.began, self.last_words = said is None, said or ""
-            return None
-        self.index = None
-        outcome: Outcome = said
-        return outcome
+            return
+        now = time.monotonic()
+        self.n_places = 2 if now - self.since < _BRIEF_SECONDS else 1
+        self.since = now
+        yield self.given.popleft(), said
+
+    def left(self, why: str) -> Iterator[tuple[int, Outcome | None]]:
+        """Yield what a process that has ended leaves behind."""
+        for k, index in enumerate(self.given):
+            yield index, None if k else Fault(why)
 
     def stop(self) -> None:
         """End the process: one that waits is told to, one that works is killed."""
@@ -280,7 +294,7 @@ class Borrowed:
     def start(self, index: int) -> None:
         self.running[self.pool.submit(self.task, index)] = index
 
-    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome]]:
+    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome | None]]:
         done, _ = wait(self.running, timeout, FIRST_COMPLETED)
         for future in done:
             index = self.running.pop(future)
