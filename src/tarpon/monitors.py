@@ -135,7 +135,8 @@ class Monitor:
         if _is_single(samples, theta):
             samples, theta, given = _as_many(samples, theta, given)
         sims = simulations(samples, theta, **given, names=names, on_invalid=on_invalid)
-        _check.warn_if_chained(sims.samples, sims.log_weights)
+        if sims.n_dims:
+            _check.warn_if_chained(sims.samples, sims.log_weights)
         grown = copy(self)
         grown._log_e, grown._within = list(self._log_e), list(self._within)
         grown._begin(sims)
@@ -157,7 +158,8 @@ class Monitor:
 
     def _add(self, one: Simulations) -> None:
         # Random numbers hang on the place of the simulation, never on which came along with it.
-        rng = np.random.default_rng([self.seed, self.n_sims])
+        # (The last 1 tells this stream from that of the seed alone, in case the user has it too.)
+        rng = np.random.default_rng([self.seed, self.n_sims, 1])
         one = one.equalised(rng).bare()
         self.approximate |= one.resampled
         block = next(one.blocks()).hidden(rng)
