@@ -187,7 +187,7 @@ class Run:
 
     def _keep(self, name: str, k: int, results: Results) -> None:
         if self.folders:
-            with _replacing(self.folders[0] / _file(name, k)) as file:
+            with replacing(self.folders[0] / _file(name, k)) as file:
                 on_host = {name: _arrays.host(values) for name, values in results.items()}
                 np.savez(file, **on_host)
 
@@ -286,10 +286,14 @@ def _write_once(path: Path, about: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Any]:
+def replacing(path: Path) -> Iterator[Any]:
     """Open a file that takes its name only when it is whole."""
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        yield file
+        try:
+            yield file
+        except BaseException:
+            Path(file.name).unlink()
+            raise
     Path(file.name).replace(path)
 
 
