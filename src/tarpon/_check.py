@@ -347,6 +347,17 @@ def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
     return values
 
 
+def one_score(values: ArrayLike, n_points: int) -> Array:
+    """Return what an adversary says of the points of one simulation, (n_points,), finite."""
+    values = array("scores", values)
+    if values.shape != (n_points, 1):
+        raise ValueError(
+            f"the score of an adversary must be one number a point, ({n_points}, 1) for points of "
+            f"shape ({n_points}, 1, n_dims), but got {values.shape}."
+        )
+    return finite("scores of an adversary", values[:, 0])
+
+
 def needs_x(x: Array | None, who: str) -> Array:
     if x is None:
         raise ValueError(f"{who} reads the observations: pass `x=`, of shape (n_sims, ...).")

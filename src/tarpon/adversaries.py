@@ -182,8 +182,8 @@ class Gambler:
         ready = self._ready()
         capital = self.log_capital
         if ready.fitted is not None:
-            scores = _check.scores(ready.fitted[1](block.points, block.x), (block.n_points, 1))
-            paid = [log_softmax_bet(temper * scores.ravel(), block) for temper in _TEMPERS]
+            scores = _check.one_score(ready.fitted[1](block.points, block.x), block.n_points)
+            paid = [log_softmax_bet(temper * scores, block) for temper in _TEMPERS]
             capital = capital + np.array(paid)
         return replace(
             ready,

@@ -206,6 +206,11 @@ def merge(folders: tuple[Path, ...], **options: Any) -> None:
 @click.option("--rng", type=click.IntRange(min=0), help="The seed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Write a figure here.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write an HTML page with all figures here.",
+)
 def run(problem: str, **options: Any) -> None:  # fmt: skip
     """Simulate, sample and test until the answer is in.
 
@@ -225,6 +230,8 @@ def run(problem: str, **options: Any) -> None:  # fmt: skip
         click.echo(study.to_json() if options["as_json"] else _wrapped(str(study)))
         if options["plot"]:
             _write(study.check.plot().figure, options["plot"], quiet=options["as_json"])
+        if options["report"]:
+            _report(study.check, options["report"], quiet=options["as_json"])
     except KeyboardInterrupt:
         n_done = len([*store.glob("simulation-*.npz")])
         click.echo(
@@ -390,6 +397,15 @@ def _study(problem: str, store: Path, label: str, **options: Any) -> Study:
             progress=view,
             **{name: options[name] for name in given},
         )
+
+
+def _report(check: Check, path: Path, *, quiet: bool) -> None:
+    write: Callable[[Path], None] | None = getattr(check, "report", None)
+    if write is None:
+        raise click.UsageError("--report: this version of tarpon writes no reports.")
+    write(path)
+    if not quiet:
+        click.echo(f"report: {path}")
 
 
 def _client(address: str | None) -> AbstractContextManager[Any]:

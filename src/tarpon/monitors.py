@@ -1,8 +1,6 @@
 """`Monitor`: simulations come one by one, and the answer is looked at whenever one likes."""
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from ._types import RNG, Array, ArrayLike, Floats, Ints
 from ._unequal import by_simulation
 from ._version import __version__
 from .adversaries import Adversary, Gambler
+from .engine import replacing
 from .inference.sequential import Scores, Wealth, log_mean, radius, ranked
 from .simulations import Simulations, simulations
 
@@ -135,11 +134,13 @@ class Monitor:
         if _is_single(samples, theta):
             samples, theta, given = _as_many(samples, theta, given)
         sims = simulations(samples, theta, **given, names=names, on_invalid=on_invalid)
-        _check.warn_if_chained(sims.samples, sims.log_weights)
+        sims = sims.on(sims.run)
+        if sims.n_dims:
+            _check.warn_if_chained(sims.samples, sims.log_weights)
         grown = copy(self)
         grown._log_e, grown._within = list(self._log_e), list(self._within)
         grown._begin(sims)
-        for one in sims.on(sims.run).singles():
+        for one in sims.singles():
             grown._add(one)
         vars(self).update(vars(grown))
         return self
@@ -157,7 +158,8 @@ class Monitor:
 
     def _add(self, one: Simulations) -> None:
         # Random numbers hang on the place of the simulation, never on which came along with it.
-        rng = np.random.default_rng([self.seed, self.n_sims])
+        # (The last 1 tells this stream from that of the seed alone, in case the user has it too.)
+        rng = np.random.default_rng([self.seed, self.n_sims, 1])
         one = one.equalised(rng).bare()
         self.approximate |= one.resampled
         block = next(one.blocks()).hidden(rng)
@@ -194,7 +196,7 @@ class Monitor:
     @property
     def p_value(self) -> float:
         """One over the largest e-value so far: a p-value that holds at all times."""
-        return _exp(-max(0.0, *self._log_e)) if self._log_e else 1.0
+        return min(1.0, _exp(-max(self._log_e, default=0.0)))
 
     @property
     def within(self) -> float:
@@ -283,7 +285,8 @@ class Monitor:
         }
         if self._gambler is not None:
             arrays |= {f"adversary_{name}": kept for name, kept in _kept(self._gambler).items()}
-        _write(Path(path), about=np.array(json.dumps(about)), **arrays)
+        with replacing(Path(path)) as file:
+            np.savez(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: str | Path, *, adversary: Adversary | None = None) -> Self:
@@ -386,15 +389,3 @@ def _kept(gambler: Gambler) -> dict[str, Array]:
         "x": np.array(gambler.x),
         "log_capital": gambler.log_capital,
     }
-
-
-def _write(path: Path, **arrays: Any) -> None:
-    """Write a file beside its place and move it there, so that it is never half written."""
-    handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink()
-        raise
