@@ -188,6 +188,7 @@ COMMANDS = [
     "sbc",
     "inspect",
     "merge",
+    "run",
     "plan",
     "demo",
     "reproduce",

@@ -12,6 +12,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from . import (
         adapters,
+        adversaries,
         compat,
         experiments,
         gate,
@@ -26,17 +27,21 @@ if TYPE_CHECKING:
     from .checks import Check, check
     from .diagnostics import Result, hpd, load, sbc, tarp
     from .engine import Engine
+    from .monitors import Monitor
     from .planning import Plan, plan
+    from .runner import run
     from .simulations import Simulations
 
 __all__ = [
     "Check",
     "Engine",
+    "Monitor",
     "Plan",
     "Result",
     "Simulations",
     "__version__",
     "adapters",
+    "adversaries",
     "check",
     "compat",
     "experiments",
@@ -51,6 +56,7 @@ __all__ = [
     "references",
     "regions",
     "report",
+    "run",
     "sbc",
     "tarp",
 ]
@@ -58,6 +64,7 @@ __all__ = [
 _HOME = {
     "Check": "checks",
     "Engine": "engine",
+    "Monitor": "monitors",
     "Plan": "planning",
     "Result": "diagnostics",
     "Simulations": "simulations",
@@ -66,6 +73,7 @@ _HOME = {
     "hpd": "diagnostics",
     "load": "diagnostics",
     "plan": "planning",
+    "run": "runner",
     "sbc": "diagnostics",
     "tarp": "diagnostics",
 }

@@ -376,6 +376,17 @@ def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
     return values
 
 
+def one_score(values: ArrayLike, n_points: int) -> Array:
+    """Return what an adversary says of the points of one simulation, (n_points,), finite."""
+    values = array("scores", values)
+    if values.shape != (n_points, 1):
+        raise ValueError(
+            f"the score of an adversary must be one number a point, ({n_points}, 1) for points of "
+            f"shape ({n_points}, 1, n_dims), but got {values.shape}."
+        )
+    return finite("scores of an adversary", values[:, 0])
+
+
 def needs_x(x: Array | None, who: str) -> Array:
     if x is None:
         raise ValueError(f"{who} reads the observations: pass `x=`, of shape (n_sims, ...).")
@@ -416,6 +427,49 @@ def probability(name: str, value: float) -> float:
     if not 0 < value < 1:
         raise ValueError(f"`{name}` must lie between 0 and 1, but got {value!r}.")
     return float(value)
+
+
+def same_scores(shares: Sequence[float], before: Sequence[float], names: Sequence[str]) -> None:
+    """Raise if simulations have other parameters or densities than those before."""
+    if tuple(shares) != tuple(before):
+        raise ValueError(
+            f"all simulations of a `Monitor` must have the same parameters, and all or none of "
+            f"them log-densities: so far it has ranked {', '.join(names) or 'nothing'}, and these "
+            f"are ranked in {len(shares)} ways, not {len(before)}. Start another monitor for them."
+        )
+
+
+def same_observations(x: Array | None, before: Sequence[Array]) -> None:
+    """Raise if an adversary got observations of some simulations only, or of another shape."""
+    came = None if x is None else tuple(x.shape[1:])
+    had = before[0].shape if before else None
+    if came != had:
+        raise ValueError(
+            f"an adversary needs the same observations of all simulations, or none: `x` of one "
+            f"simulation had shape {had} so far, and now {came}."
+        )
+
+
+def same_adversary(had: bool, given: bool) -> None:
+    """Raise if a saved monitor had an adversary and none is given, or the other way round."""
+    if had and not given:
+        raise ValueError(
+            "the saved monitor had an adversary, which is not in the file: pass the same one as "
+            "`adversary=`."
+        )
+    if given and not had:
+        raise ValueError("the saved monitor had no adversary: leave `adversary=` out.")
+
+
+def mergeable(seed: int, other: int, alone: bool, other_alone: bool) -> None:
+    """Raise if two monitors are the same, or only one of them has an adversary."""
+    if seed == other:
+        raise ValueError(
+            f"both monitors have the seed {seed}: they are the same, or break ties alike. Give "
+            f"each an `rng=` of its own."
+        )
+    if alone != other_alone:
+        raise ValueError("one of the monitors has an adversary and the other has none.")
 
 
 def existing(path: str | Path) -> Path:

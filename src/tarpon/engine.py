@@ -32,6 +32,7 @@ Task: TypeAlias = Callable[[int], Any]
 
 _ABOUT = "about.json"
 _FORMAT = 1
+PART = ".part"  # what the names of files end with that are not whole yet
 
 
 class Unfinished(Exception):
@@ -92,7 +93,7 @@ class Engine:
             return Run(self, _check.seed(rng))
         given = [self.resume] if isinstance(self.resume, str | Path) else self.resume
         folders = tuple(Path(folder) for folder in given)
-        about = _plain({"format": _FORMAT, "tarpon": __version__, **identity()})
+        about = plain({"format": _FORMAT, "tarpon": __version__, **identity()})
         seeds = {_settled(f, about, rng, self.note, self.on_missing == "raise") for f in folders}
         if len(seeds) > 1:
             raise ValueError(f"the folders have different seeds, {sorted(seeds)}.")
@@ -153,7 +154,7 @@ class Run:
         """Yield the results of some blocks in the order given, as many at a time as there are
         workers.
         """
-        pool = _Pool.of(self.engine.executor)
+        pool = Pool.of(self.engine.executor)
         running: dict[Future[Results], int] = {}
         ready: dict[int, Results] = {}
         waiting = iter(order)
@@ -187,7 +188,7 @@ class Run:
 
     def _keep(self, name: str, k: int, results: Results) -> None:
         if self.folders:
-            with _replacing(self.folders[0] / _file(name, k)) as file:
+            with replacing(self.folders[0] / _file(name, k)) as file:
                 on_host = {name: _arrays.host(values) for name, values in results.items()}
                 np.savez(file, **on_host)
 
@@ -209,14 +210,14 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class _Pool:
+class Pool:
     """Computes here, or on an executor, one block a worker at a time."""
 
     executor: Executor | None
     n_at_once: int
 
     @classmethod
-    def of(cls, executor: Any) -> "_Pool":
+    def of(cls, executor: Any) -> "Pool":
         if executor is None:
             return cls(None, 1)
         if hasattr(executor, "get_executor"):  # a Dask client
@@ -276,7 +277,7 @@ def about_folder(folder: Path) -> dict[str, Any]:
 
 def _write_once(path: Path, about: Mapping[str, Any]) -> None:
     """Write a file unless another process has, which may be doing so right now."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part") as file:
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=PART) as file:
         json.dump(about, file, indent=2)
         file.flush()
         try:
@@ -286,10 +287,16 @@ def _write_once(path: Path, about: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Any]:
-    """Open a file that takes its name only when it is whole."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        yield file
+def replacing(path: Path) -> Iterator[Any]:
+    """Open a file that takes its name only when it is whole and on the disk."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=PART, delete=False) as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            Path(file.name).unlink()
+            raise
     Path(file.name).replace(path)
 
 
@@ -306,7 +313,7 @@ def _file(name: str, k: int) -> str:
     return f"{name}-{k:06d}.npz"
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values as JSON has them, and objects as they print, wherever they are in memory."""
 
     def words(value: object) -> str:

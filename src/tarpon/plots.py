@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from .checks import Check
     from .diagnostics import Result
     from .evidence import Pair, Trend
+    from .monitors import Monitor
 
-__all__ = ["coverage", "difference", "effects", "pair", "panels", "ranks", "trend"]
+__all__ = ["coverage", "difference", "effects", "evidence", "pair", "panels", "ranks", "trend"]
 
 # Okabe and Ito (2008): told apart with any colour vision; the dashes tell them apart in print.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -28,6 +29,7 @@ _BAND = "#999999"
 _MOST_LABELS = 8
 _MOST_POINTS = 500
 _MANY = 50
+_MOST_LOG = 690.0  # of what floating point can hold
 
 
 def coverage(
@@ -213,6 +215,39 @@ def trend(trend: "Trend", *, ax: "Axes | None" = None) -> "Axes":
 def _distance(estimate: Estimate, target: float) -> float:
     """Return how many half intervals an estimate lies from its target."""
     return abs(estimate.value - target) / max((estimate.high - estimate.low) / 2, 1e-12)
+
+
+def evidence(
+    *monitors: "Monitor", labels: Sequence[str] | None = None, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the evidence against accuracy after every simulation.
+
+    An accurate posterior's curve ever reaches the dashed line with no more than the probability
+    of the monitor's level.
+
+    Arguments:
+        monitors: One or more monitors, drawn over each other.
+        labels: A name for each.
+        ax: Where to draw; a new figure by default.
+    """
+    if not monitors:
+        raise ValueError("at least one monitor is needed, but none came.")
+    ax = _axes(ax)
+    ax.axhline(1, color=_BAND, linewidth=0.8, zorder=1)
+    for level in sorted({monitor.level for monitor in monitors}):
+        ax.axhline(1 / level, color=_BAND, linewidth=1.2, linestyle="--", zorder=1,
+                   label=f"inaccurate, at level {level:g}")  # fmt: skip
+    names = [None] * len(monitors) if labels is None else list(labels)
+    for k, (monitor, name) in enumerate(zip(monitors, names, strict=True)):
+        history = monitor.history
+        ax.plot(
+            history.n_sims, np.exp(np.clip(history.log_e, -_MOST_LOG, _MOST_LOG)),
+            color=_COLORS[k % len(_COLORS)], linestyle=_DASHES[k % len(_DASHES)],
+            marker="o" if len(history.n_sims) == 1 else None, linewidth=1.6, label=name,
+        )  # fmt: skip
+    ax.set(yscale="log", xlabel="Simulations", ylabel="Evidence against accuracy (e-value)")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
 
 
 def panels(results: "dict[str, dict[str, Result]]", *, n_cols: int = 4) -> "Figure":

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from . import regions
-from ._types import Floats, Ints
+from ._types import Array, Floats, Ints
 from .engine import Results, joined
 from .regions import Counted, Region
 from .simulations import Simulations
@@ -101,11 +101,12 @@ def _counts_of_part(part: Simulations, *, region: Region, beside: Beside | None)
 
 
 def _counts(sims: Simulations, region: Region, beside: Beside | None) -> Results:
-    count = regions.weigh if sims.weighted else _count
-    below, equal = count(region, sims)
+    below, equal = _count(region, sims)
     more = {} if beside is None else beside(sims, region)
     return {"below": below, "equal": equal, **more}
 
 
-def _count(region: Region, sims: Simulations) -> tuple[Ints, Ints]:
-    return region.count(sims) if isinstance(region, Counted) else regions.count(region, sims)
+def _count(region: Region, sims: Simulations) -> tuple[Array, Array]:
+    if isinstance(region, Counted) and not sims.weighted:
+        return region.count(sims)
+    return regions.count(region, sims)

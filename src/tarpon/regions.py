@@ -250,28 +250,27 @@ def cut(region: Region, where: slice) -> Region:
     return region.cut(where) if isinstance(region, Cut) else region
 
 
-def count(region: Region, sims: Simulations) -> tuple[Ints, Ints]:
-    """Count the draws that score below, and the same as, the truth, block by block."""
-    below, equal = [], []
-    for block in sims.blocks():
-        scores = _scores(region, block)
-        below.append(host((scores < scores[0]).sum(axis=0)))
-        equal.append(host((scores == scores[0]).sum(axis=0)) - 1)
-    return np.concatenate(below), np.concatenate(equal)
+def count(region: Region, sims: Simulations) -> tuple[Array, Array]:
+    """Count the draws that score below, and the same as, the truth, block by block.
 
-
-def weigh(region: Region, sims: Simulations) -> tuple[Floats, Floats]:
-    """Return the share of the weight that scores below, and the same as, the truth.
-
-    The truth's own is part of the latter.
+    Of weighted draws, return their shares of the weight; the truth's own is part of the latter.
     """
-    below, equal = [], []
-    for block in sims.blocks():
-        scores, share = host(_scores(region, block)), block.weights / block.weights.sum(axis=0)
-        share = share[..., None] if scores.ndim == 3 else share
-        below.append(np.where(scores < scores[0], share, 0.0).sum(axis=0))
-        equal.append(np.where(scores == scores[0], share, 0.0).sum(axis=0))
+    below, equal = zip(*(standing(region, block) for block in sims.blocks()), strict=True)
     return np.concatenate(below), np.concatenate(equal)
+
+
+def standing(region: Region, block: Block) -> tuple[Array, Array]:
+    """Count the draws of a block, or add up their weights, as `count` does."""
+    scores = _scores(region, block)
+    own = scores[block.truth, np.arange(len(block.truth))]
+    if not block.weighted:
+        return host((scores < own).sum(axis=0)), host((scores == own).sum(axis=0)) - 1
+    scores, own, share = host(scores), host(own), block.weights / block.weights.sum(axis=0)
+    share = share[..., None] if scores.ndim == 3 else share
+    return (
+        np.where(scores < own, share, 0.0).sum(axis=0),
+        np.where(scores == own, share, 0.0).sum(axis=0),
+    )
 
 
 def _scores(region: Region, block: Block) -> Array:

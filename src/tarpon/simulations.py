@@ -383,6 +383,31 @@ class Simulations:
                 raise _InvalidError
             yield piece
 
+    def singles(self) -> "Iterator[Simulations]":
+        """Yield the simulations one at a time, read and checked, each as if it had come alone."""
+        for start in range(0, self.n_sims, self.step()):
+            piece = self.part(slice(start, min(start + self.step(), self.n_sims)))._fetched()
+            if not piece._checked:
+                piece._drop(piece._invalid(piece._pooled_box()))
+            for i in range(piece.n_sims):
+                yield piece.part(slice(i, i + 1)).bare()
+
+    def bare(self) -> "Simulations":
+        """Return a single simulation on the host, without draws that weigh nothing.
+
+        Weights that are all the same are left out too.
+        """
+        alone = copy(self)
+        alone._set(**{name: np.asarray(_arrays.host(array)) for name, array, _ in self._by_axis()})
+        if alone.log_weights is None:
+            return alone
+        there = np.flatnonzero(alone.log_weights[:, 0] > -np.inf)
+        alone._set(**{name: array[there] for name, array, axis in alone._by_axis() if axis == 1})
+        own = alone.log_weights_theta
+        if own is not None and (alone.log_weights == own).all():
+            alone._set(log_weights=None, log_weights_theta=None)
+        return alone
+
     def on(self, run: Run) -> "Simulations":
         """Return the simulations, to be gone over by an engine at work."""
         bound = copy(self)

@@ -3,7 +3,7 @@
 import click
 
 from .._version import __version__
-from . import _completion, _shows, _tests
+from . import _completion, _run, _shows, _tests
 from ._app import Group
 
 __all__ = ["main"]
@@ -22,6 +22,7 @@ def main() -> None:
     What is in it:  tarpon inspect draws.npz
     One test alone: tarpon tarp draws.npz --plot curve.png
     Plan a study:   tarpon plan 10 --bias 0.3
+    Run one:        tarpon run problem.py
     The paper:      tarpon reproduce all --quick
 
     \b
@@ -38,5 +39,5 @@ def main() -> None:
     """
 
 
-for command in (*_tests.COMMANDS, *_shows.COMMANDS, _completion.completion):
+for command in (*_tests.COMMANDS, _run.run, *_shows.COMMANDS, _completion.completion):
     main.add_command(command)

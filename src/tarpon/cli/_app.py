@@ -16,7 +16,7 @@ import click
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _QUIET, _DEBUG = "tarpon.quiet", "tarpon.debug"
-_INTERRUPTED = 130  # the exit status of a program that ends with Ctrl-C
+INTERRUPTED = 130  # the exit status of a program that ends with Ctrl-C
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 
 
@@ -65,7 +65,7 @@ def _one_sentence(ctx: click.Context) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
-        raise SystemExit(_INTERRUPTED) from None
+        raise SystemExit(INTERRUPTED) from None
     except _EXPECTED as error:
         if ctx.meta.get(_DEBUG):
             raise

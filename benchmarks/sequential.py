@@ -1,0 +1,189 @@
+"""The test that may be looked at at all times: false alarms, bounds, and stopping times.
+
+    python benchmarks/sequential.py --write     # writes sequential.md, about a quarter of an hour
+
+Runs go on side by side: at every step each gets one more simulation of a normal posterior in one
+dimension, and the very functions behind `Monitor` rank it and bet on it.
+"""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import binomtest
+
+import tarpon
+from tarpon.inference.sequential import LEVELS, Scores, Wealth, log_mean, radius, ranked
+
+PAGE = Path(__file__).with_suffix(".md")
+THRESHOLD = 20
+FEW, MANY = 30, 100  # draws: the level is exact for any number, and power grows with it
+FLAWS = {
+    "width 0.7": (0.7, 0.0),
+    "width 0.8": (0.8, 0.0),
+    "bias 0.3 sd": (1.0, 0.3),
+    "bias 0.5 sd": (1.0, 0.5),
+    "width 1.3": (1.3, 0.0),
+}
+ASKED = {"width 0.8": 95, "bias 0.5 sd": 40}
+
+
+@dataclass
+class Runs:
+    """What was seen in every run at every time, `(n_sims, n_runs)`."""
+
+    log_e: np.ndarray
+    steps: np.ndarray  # the same, had the bets on each simulation been averaged over scores
+    within: np.ndarray
+    coverage: np.ndarray  # of each score at each level, over all runs
+
+
+def runs(width: float, bias: float, n_draws: int, n_runs: int, n_sims: int, seed: int) -> Runs:
+    """Let draws be `width` times as wide as they should be, and off by `bias` of their own sd."""
+    rng = np.random.default_rng(seed)
+    log_e, steps, within = (np.empty((n_sims, n_runs), np.float32) for _ in range(3))
+    for t in range(n_sims):
+        points = rng.standard_normal((n_draws + 1, n_runs, 1), dtype=np.float32)
+        sims = tarpon.Simulations(points[1:], (points[0] - bias) / width)
+        if t == 0:
+            scores = Scores.of(sims)
+            shares = np.array(scores.shares)
+            wealth = Wealth.initial(len(shares), (n_runs,))
+            before = wealth.log_e()
+        found = [ranked(block.hidden(rng), rng) for block in sims.blocks()]
+        wealth = wealth.bet(np.concatenate([ranks for ranks, _, _ in found]), *found[0][1:])
+        now = wealth.log_e()
+        log_e[t], steps[t] = log_mean(now, shares), log_mean(now - before, shares)
+        before = now
+        within[t] = wealth.error() + radius(t + 1, 0.05)
+    return Runs(log_e, steps.cumsum(axis=0), within, wealth.covered.mean(axis=0) / n_sims)
+
+
+def rate(hits: np.ndarray) -> str:
+    low, high = binomtest(int(hits.sum()), len(hits)).proportion_ci(0.99)
+    return f"{hits.mean():.4f} [{low:.4f}, {high:.4f}]"
+
+
+def level(n_runs: int, n_sims: int) -> list[str]:
+    """How often exact posteriors are called inaccurate, ever."""
+    found = runs(1.0, 0.0, FEW, n_runs, n_sims, seed=0)
+    rows = [
+        f"| ranks | {n_runs} | {n_sims} | {a} | {rate(found.log_e.max(axis=0) >= -np.log(a))} |"
+        for a in (0.01, 0.05, 0.1)
+    ]
+    stopped = (found.within <= 0.1).argmax(axis=0) + 1
+    median = f"{np.median(stopped):.0f} ({np.quantile(stopped, 0.9):.0f})"
+    return [*rows, *adversary(3 * n_runs // 20, 100), "", settled(median)]
+
+
+def settled(median: str) -> str:
+    return f"Of these exact posteriors, coverage was within ±0.1 after {median} simulations."
+
+
+def adversary(n_runs: int, n_sims: int) -> list[str]:
+    """The same of monitors with an adversary, in two dimensions."""
+    most = np.empty(n_runs)
+    for seed in range(n_runs):
+        sims = tarpon.problems.zoo("exact", n_sims=n_sims, n_draws=30, n_dims=2, rng=seed)
+        fresh = tarpon.Monitor(adversary=tarpon.adversaries.Quadratic(), rng=seed)
+        most[seed] = fresh.add(sims).history.log_e.max()
+    return [
+        f"| ranks and adversary | {n_runs} | {n_sims} | {a} | {rate(most >= -np.log(a))} |"
+        for a in (0.05, 0.1)
+    ]
+
+
+def bounds(n_runs: int, n_sims: int) -> list[str]:
+    """How often the bound holds at all times."""
+    rows = []
+    for name in ("width 0.8", "bias 0.5 sd"):
+        found = runs(*FLAWS[name], FEW, n_runs, n_sims, seed=1)
+        truth = abs(found.coverage - LEVELS).max()
+        held = (found.within >= truth).all(axis=0)
+        last = np.median(found.within.min(axis=0))
+        rows.append(f"| {name} | {truth:.3f} | {n_runs} | {n_sims} | {rate(held)} | {last:.3f} |")
+    truth, held = coin(n_runs, n_sims)
+    rows.append(f"| a coin, one level | {truth:.3f} | {n_runs} | {n_sims} | {rate(held)} | |")
+    return rows
+
+
+def coin(n_runs: int, n_sims: int) -> tuple[float, np.ndarray]:
+    """The hardest case: one score, one level, and the largest variance that there is."""
+    heads = np.random.default_rng(2).integers(2, size=(n_sims, n_runs))
+    n = np.arange(1, n_sims + 1)
+    measured = heads.cumsum(axis=0) / n[:, None]
+    free = np.array([radius(int(t), 0.05) for t in n])
+    return 0.5, (measured + free[:, None] >= 0.5).all(axis=0)
+
+
+def stop(log_e: np.ndarray) -> str:
+    """Return the median and the 90 % quantile of the time at which runs reach the threshold."""
+    hit = log_e >= np.log(THRESHOLD)
+    when = np.where(hit.any(axis=0), hit.argmax(axis=0) + 1, np.inf)
+    middle, late = np.quantile(when, [0.5, 0.9], method="higher")
+    return f"{middle:.0f} ({late:.0f})".replace("inf", f"over {len(hit)}")
+
+
+def stopping(n_runs: int, n_sims: int) -> list[str]:
+    """How many simulations it takes to see a flaw."""
+    rows = []
+    for name, (width, bias) in FLAWS.items():
+        found = runs(width, bias, MANY, n_runs, n_sims, seed=3)
+        asked = f"≤ {ASKED[name]}" if name in ASKED else ""
+        rows.append(f"| {name} | {n_runs} | {stop(found.log_e)} | {asked} | {stop(found.steps)} |")
+    return rows
+
+
+def page(n_runs: int) -> str:
+    return "\n".join(
+        [
+            "# Looking at all times",
+            "",
+            "Written by `python benchmarks/sequential.py --write`. Normal posteriors in one "
+            "dimension; 99 % exact intervals in brackets.",
+            "",
+            "## How often an exact posterior is ever called inaccurate",
+            "",
+            f"{FEW} draws. The adversary has two parameters to look at.",
+            "",
+            "| bets on | runs | simulations | level | P(ever e ≥ 1 / level) |",
+            "|---|--:|--:|--:|---|",
+            *level(n_runs, 3000),
+            "",
+            "## How often the bound on coverage errors holds at all times",
+            "",
+            f"{FEW} draws. It should hold in 95 % of runs at least. The worst error is that of "
+            "all runs together; the bound is far above it while simulations are few.",
+            "",
+            "| flaw | worst error | runs | simulations | P(holds at all times) | last bound |",
+            "|---|--:|--:|--:|---|--:|",
+            *bounds(n_runs // 2, 1000),
+            "",
+            f"## How many simulations it takes until e ≥ {THRESHOLD}",
+            "",
+            f"{MANY} draws. Median, and 90 % quantile in brackets. Widths are those of the draws "
+            "over those of the exact posterior. The last column has the bets on each simulation "
+            "averaged over scores, instead of their capitals.",
+            "",
+            "| flaw | runs | simulations | asked for | bets averaged |",
+            "|---|--:|--:|--:|--:|",
+            *stopping(n_runs // 2, 400),
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    text = page(args.runs)
+    print(text)
+    if args.write:
+        PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

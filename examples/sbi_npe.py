@@ -1,0 +1,76 @@
+"""Neural posterior estimation with sbi: a network is trained once, and then tested.
+
+tarpon run examples/sbi_npe.py
+tarpon run examples/sbi_npe.py:barely_trained
+
+The network is kept beside this file. Its weights are part of the problem: a run with other ones
+does not go on in the same store.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from sbi.inference import NPE
+
+torch.set_num_threads(1)  # every process has one processor
+PRIOR = torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2))
+
+
+def observed(theta, noise):
+    """Two parameters are seen through their sum and their product, with noise."""
+    return np.stack([theta.sum(axis=-1), theta.prod(axis=-1)], axis=-1) + 0.5 * noise
+
+
+def trained(n_sims, path):
+    """Return a network from its file, or train it on simulations and write the file."""
+    if not path.exists():
+        rng = np.random.default_rng(0)
+        torch.manual_seed(0)
+        theta = rng.normal(size=(n_sims, 2))
+        pair = (torch.tensor(each, dtype=torch.float32)
+                for each in (theta, observed(theta, rng.normal(size=(n_sims, 2)))))  # fmt: skip
+        network = NPE(PRIOR, density_estimator="maf").append_simulations(*pair)
+        torch.save(network.train(show_train_summary=False), path)
+    return torch.load(path, weights_only=False)
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """The posterior of a network.
+
+    Arguments:
+        n_train: The number of simulations that it was trained on.
+        network: The network.
+    """
+
+    n_train: int
+    network: torch.nn.Module
+
+    @cached_property
+    def estimate(self):
+        return NPE(PRIOR).build_posterior(self.network, prior=PRIOR)
+
+    def prior(self, rng):
+        return rng.normal(size=2)
+
+    def simulate(self, theta, rng):
+        return observed(theta, rng.normal(size=2))
+
+    def posterior(self, x, n_draws, rng):
+        torch.manual_seed(int(rng.integers(2**62)))
+        seen = torch.tensor(x, dtype=torch.float32)
+        return self.estimate.sample((n_draws,), x=seen, show_progress_bars=False)
+
+
+def estimated(n_train):
+    return Estimated(n_train, trained(n_train, Path(__file__).with_name(f"npe_{n_train}.pt")))
+
+
+def __getattr__(name):
+    # Only the network that is asked for is trained.
+    if name in ("problem", "barely_trained"):
+        return estimated(3000 if name == "problem" else 50)
+    raise AttributeError(name)

@@ -1,0 +1,216 @@
+"""The store: every simulation that is finished, in a file of its own."""
+
+import ast
+import fcntl
+import json
+import os
+import platform
+import secrets
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from .. import _check
+from .._types import RNG
+from .._version import __version__
+from ..engine import PART, Results, about_folder, replacing
+
+_FORMAT = 1
+_ABOUT = "about.json"
+_LOCK = "lock"
+_OWNER = "owner"  # the array that says which simulation a file holds
+_FILES, _FAILURES = "simulation-*.npz", "failed-*.json"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A simulation that gave no result.
+
+    Arguments:
+        index: Which one.
+        message: What went wrong.
+        attempts: How often it was tried.
+        details: The traceback, if there is one.
+    """
+
+    index: int
+    message: str
+    attempts: int = 1
+    details: str = ""
+
+    def __str__(self) -> str:
+        times = f", tried {self.attempts} times" if self.attempts > 1 else ""
+        return f"simulation {self.index}: {self.message}{times}"
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder with a file for every simulation.
+
+    A file takes its name when it is whole and on the disk. The zip format keeps a checksum of
+    every array, and the file says which simulation of which store it is.
+
+    Arguments:
+        folder: The folder.
+        key: What tells this store from all others.
+        seed: The seed of its simulations.
+    """
+
+    folder: Path
+    key: str
+    seed: int
+
+    def read(self, index: int) -> Results | None:
+        """Return a simulation, or nothing if it is not there; raise `ValueError` if damaged."""
+        path = self._file(index)
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                found = {name: arrays[name] for name in arrays.files}
+            owner = str(found.pop(_OWNER))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{str(path)!r} is damaged ({error})") from error
+        if owner != self._owner(index):
+            raise ValueError(f"{str(path)!r} is of another store or another simulation")
+        return found
+
+    def keep(self, index: int, results: Results) -> None:
+        """Write a simulation; when this returns, a power cut does not lose it."""
+        with replacing(self._file(index)) as file:
+            arrays: dict[str, Any] = {**results, _OWNER: np.array(self._owner(index))}
+            np.savez(file, **arrays)
+        self._sync()
+        self._failed(index).unlink(missing_ok=True)
+
+    def note(self, failure: Failure) -> None:
+        """Write down why there is no result."""
+        with replacing(self._failed(failure.index)) as file:
+            file.write(json.dumps(asdict(failure), indent=2).encode())
+
+    def _owner(self, index: int) -> str:
+        return f"simulation {index} of {self.key}"
+
+    def _file(self, index: int) -> Path:
+        return self.folder / f"simulation-{index:06d}.npz"
+
+    def _failed(self, index: int) -> Path:
+        return self.folder / f"failed-{index:06d}.json"
+
+    def _sync(self) -> None:
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the name of a file is on the disk only when its folder is
+        finally:
+            os.close(folder)
+
+
+@contextmanager
+def opened(folder: str | Path, identity: Mapping[str, Any], rng: RNG) -> Iterator[Store]:
+    """Open a store, a new one or one of the same problem, for this program alone.
+
+    Arguments:
+        folder: Where it is.
+        identity: What simulations depend on, beside the seed.
+        rng: The seed or generator; with none, that of the store.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK).open("a") as lock:
+        _take(lock, folder)
+        for left in folder.glob(f"*{PART}"):  # of a program that was killed
+            left.unlink()
+        if not any(folder.glob(_FILES)):
+            _begin(folder, identity, rng)
+        about = about_folder(folder)
+        _refuse_another(folder, about, identity, rng)
+        yield Store(folder, about["key"], int(about["seed"]))
+
+
+def _take(lock: IO[str], folder: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # gone with the process, however it ends
+    except BlockingIOError as error:
+        raise ValueError(
+            f"another run is at work in {str(folder)!r}: wait for it, or give this one a store of "
+            f"its own."
+        ) from error
+
+
+def _begin(folder: Path, identity: Mapping[str, Any], rng: RNG) -> None:
+    """Begin a store where there is none, or one in which nothing has worked."""
+    others = [path.name for path in folder.iterdir() if path.name != _LOCK]
+    if others and not (folder / _ABOUT).exists():
+        raise ValueError(
+            f"{str(folder)!r} is no store: it has no {_ABOUT}, but {others[0]!r}. Give the run a "
+            f"folder of its own."
+        )
+    for failure in folder.glob(_FAILURES):
+        failure.unlink()
+    about = {
+        "format": _FORMAT,
+        "seed": _check.seed(rng),
+        "key": secrets.token_hex(8),
+        **identity,
+        "tarpon": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+    with replacing(folder / _ABOUT) as file:
+        file.write(json.dumps(about, indent=2).encode())
+
+
+def _refuse_another(
+    folder: Path, about: Mapping[str, Any], identity: Mapping[str, Any], rng: RNG
+) -> None:
+    """Refuse a store of another problem, another seed or another format."""
+    wanted = {"format": _FORMAT, **identity}
+    if isinstance(rng, int | np.integer):
+        wanted["seed"] = _check.seed(rng)
+    differ = [
+        _difference(name, about.get(name), value)
+        for name, value in wanted.items()
+        if not _same(name, about.get(name), value)
+    ]
+    if differ:
+        raise ValueError(
+            f"{str(folder)!r} holds simulations of another problem: {'; '.join(differ)}. Results "
+            f"of both must not be mixed: give this run a store of its own, or delete that one."
+        )
+
+
+def _same(name: str, before: Any, now: Any) -> bool:
+    if name == "source" and before is not None:
+        return before == now or ast.dump(ast.parse(before)) == ast.dump(ast.parse(now))
+    return bool(before == now)
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    """Return what has changed, in words."""
+    if name == "source" and before is not None:
+        return _changed_line(before.splitlines(), now.splitlines())
+    if isinstance(before, dict) and isinstance(now, dict):
+        return "; ".join(
+            _difference(f"{name}.{key}", before.get(key), now.get(key))
+            for key in before | now
+            if before.get(key) != now.get(key)
+        )
+    return f"{name} was {before!r} and is {now!r}"
+
+
+def _changed_line(before: list[str], now: list[str]) -> str:
+    same = sum(1 for _ in _common(before, now))
+    was, is_now = (lines[same].strip() if same < len(lines) else "" for lines in (before, now))
+    return f"line {same + 1} of its source was {was!r} and is {is_now!r}"
+
+
+def _common(before: list[str], now: list[str]) -> Iterator[str]:
+    for was, is_now in zip(before, now, strict=False):
+        if was != is_now:
+            return
+        yield was

@@ -1,0 +1,125 @@
+"""The command that makes a study: simulate, sample and test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._app import (
+    INTERRUPTED,
+    Command,
+    a_file,
+    a_level,
+    a_seed,
+    as_json,
+    say,
+    wrapped,
+    write_figure,
+)
+from ._tests import client
+
+# Everything else is imported where it is used, so that `tarpon --help` answers at once.
+if TYPE_CHECKING:
+    from ..runner import Study
+
+_GIVEN = (
+    "n_sims", "n_draws", "tolerance", "level", "n_workers", "time_limit", "retries", "rng",
+)  # fmt: skip
+
+
+@click.command(cls=Command)
+@click.argument("problem")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where simulations go.  [default: the name of the problem, .study]",
+)
+@click.option(
+    "--n-sims",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=2),
+    help="The most simulations to make.",
+)
+@click.option(
+    "--n-draws",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=5),
+    help="The number of draws of each posterior.",
+)
+@click.option(
+    "--tolerance",
+    default=0.1,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="The coverage error that is small enough to stop.",
+)
+@a_level
+@click.option(
+    "--n-workers",
+    type=click.IntRange(min=1),
+    help="The number of processes.  [default: one a processor]",
+)
+@click.option("--scheduler", help="The address of a Dask scheduler to compute on.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0, min_open=True),
+    help="Stop a simulation that takes longer than so many seconds.",
+)
+@click.option(
+    "--retries",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="How often a simulation that failed is tried again.",
+)
+@a_seed()
+@as_json
+@a_file("--plot", "Write a figure here.")
+@a_file("--report", "Write an HTML page with all figures here.")
+def run(problem: str, **given: Any) -> None:
+    """Simulate, sample and test until the answer is in.
+
+    PROBLEM is a Python file with three functions, `prior(rng)`, `simulate(theta, rng)` and
+    `posterior(x, n_draws, rng)`, or with an object `problem` that has them; `file.py:name` is an
+    object of another name. Every finished simulation is kept: after Ctrl-C, a crash or a power
+    cut the same command goes on from there.
+
+    \b
+    Example:  tarpon run examples/conjugate.py
+              tarpon run examples/conjugate.py:too_narrow --n-sims 500 --time-limit 60
+    """
+    path = Path(problem.replace(".py:", "-").removesuffix(".py"))
+    store = given.pop("store") or Path(f"{path.name}.study")
+    try:
+        study = _study(problem, store, path.name, **given)
+    except KeyboardInterrupt:
+        n_done = len([*store.glob("simulation-*.npz")])
+        click.echo(
+            f"\nstopped: {n_done} simulations are in {str(store)!r}. The same command goes on "
+            f"from there.", err=True,
+        )  # fmt: skip
+        raise SystemExit(INTERRUPTED) from None
+    say(study.to_json() if given["as_json"] else wrapped(str(study)))
+    if given["plot"]:
+        write_figure(study.check.plot().figure, given["plot"])
+    if given["report"]:
+        study.check.report(given["report"], name=path.name)
+    raise SystemExit(int(study.outcome == "inaccurate"))
+
+
+def _study(problem: str, store: Path, label: str, **given: Any) -> Study:
+    from .._live import View
+    from ..runner import run
+
+    with client(given["scheduler"]) as executor, View(label) as view:
+        return run(
+            problem,
+            store=store,
+            executor=executor,
+            progress=view,
+            **{name: given[name] for name in _GIVEN},
+        )

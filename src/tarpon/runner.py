@@ -1,0 +1,448 @@
+"""`run`: simulate, sample and test until the answer is in."""
+
+import json
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _check
+from ._running import store as stores
+from ._running.problem import Problem, source
+from ._running.store import Failure, Store
+from ._running.workers import Borrowed, Crew, Fault, Outcome, Processes, Task
+from ._types import RNG
+from ._version import __version__
+from .backends import _threads
+from .checks import Check, check
+from .engine import Results
+from .monitors import Monitor
+from .simulations import Simulations
+
+__all__ = ["Failure", "Problem", "Progress", "Study", "run"]
+
+_HOPELESS = 5  # simulations that fail before any works
+_WRITERS = 4  # disks put down several files in the time of one
+_MOST_UNWRITTEN = 4 * _WRITERS  # simulations that wait for the disk before others begin
+_SECONDS = 0.1  # between two looks at what the disk has done
+_MOST_PRINTED = 3
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands.
+
+    Arguments:
+        n_done: How many simulations are finished and in the store.
+        n_failed: How many have failed.
+        n_sims: How many there are at most.
+        rate: Simulations a second, of this call.
+        e_value: The evidence against the posteriors.
+        enough: The evidence that settles it.
+        within: The largest error that coverage may still have.
+        expected: How many more simulations it will take, at this pace of the evidence.
+    """
+
+    n_done: int
+    n_failed: int
+    n_sims: int
+    rate: float
+    e_value: float
+    enough: float
+    within: float
+    expected: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Study:
+    """What a run has found.
+
+    Arguments:
+        stopped: Why it ended: "inaccurate", "within tolerance", or "all done".
+        monitor: The sequential test, which decides when to stop.
+        check: The check of all finished simulations: what is wrong, and by how much.
+        level: The level of both together, half of it for each.
+        n_sims: How many simulations were asked for at most.
+        failures: The simulations that gave no result.
+        notes: What else happened on the way.
+        store: Where the simulations are.
+        seed: The seed of the simulations.
+    """
+
+    stopped: str
+    monitor: Monitor
+    check: Check
+    level: float
+    n_sims: int
+    failures: tuple[Failure, ...]
+    notes: tuple[str, ...]
+    store: Path
+    seed: int
+
+    @property
+    def outcome(self) -> str:
+        """One of "inaccurate", "within tolerance", "no evidence against", "too few to say".
+
+        The check counts only if all simulations were done: it is not made for a number of
+        simulations that depends on what they show.
+        """
+        return self.check.outcome if self.stopped == "all done" else self.stopped
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that a program or a log would keep."""
+        return {
+            "outcome": self.outcome,
+            "stopped": self.stopped,
+            "level": self.level,
+            "e_value": self.monitor.e_value,
+            "p_value": self.monitor.p_value,
+            "within": self.monitor.within,
+            "n_done": self.check.n_sims,
+            "n_sims": self.n_sims,
+            "failures": [asdict(failure) for failure in self.failures],
+            "notes": list(self.notes),
+            "store": str(self.store),
+            "seed": self.seed,
+            "check": self.check.to_dict(),
+            "version": __version__,
+        }
+
+    def to_json(self) -> str:
+        """Return the same as JSON."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __repr__(self) -> str:
+        return f"study of {self.check.n_sims} simulations, {self.stopped}: {self.outcome}"
+
+    def __str__(self) -> str:
+        return "\n".join([_why(self), str(self.check), *_failed(self), *self.notes])
+
+
+def run(
+    problem: Problem | str | Path,
+    *,
+    store: str | Path,
+    n_sims: int = 1000,
+    n_draws: int = 1000,
+    tolerance: float = 0.1,
+    level: float = 0.05,
+    executor: Any = None,
+    n_workers: int | None = None,
+    time_limit: float | None = None,
+    retries: int = 1,
+    rng: RNG = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Study:
+    """Simulate, sample and test, until the answer is in.
+
+    Every finished simulation is in the store before it counts. A run that was killed, or stopped
+    with Ctrl-C, loses what was being computed and nothing else: call it again, and it goes on.
+    The random numbers of a simulation hang on its index, so that the answer is the same whoever
+    computes, in whichever order, and however often it was interrupted.
+
+    Simulations enter the sequential test in the order of their indices: those that are slow are
+    waited for, since they may be slow for a reason.
+
+    Arguments:
+        problem: An object with `prior(rng)`, `simulate(theta, rng)` and
+            `posterior(x, n_draws, rng)`; or the path of a file that defines `problem` or these
+            functions, `"file.py"`, or an object of another name, `"file.py:name"`.
+        store: The folder for the simulations. One of another problem is refused.
+        n_sims: The most simulations to make. A later call may ask for more.
+        n_draws: The number of draws of each posterior.
+        tolerance: The coverage error that is small enough to stop.
+        level: The probability of calling accurate posteriors inaccurate is at most this.
+        executor: Any executor of `concurrent.futures`, or a Dask client; without one, processes.
+        n_workers: The number of processes; without it, one a processor.
+        time_limit: The seconds that a simulation may take; its process is then killed. Not with
+            an executor, whose work nobody can stop from outside.
+        retries: How often a simulation that failed is tried again, with the same random numbers.
+        rng: The seed; without one, that of the store.
+        progress: Called with a `Progress` many times a second.
+
+    Returns:
+        A `Study`.
+
+    Example:
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> class TooNarrow:
+        ...     def prior(self, rng):
+        ...         return rng.normal(size=1)
+        ...     def simulate(self, theta, rng):
+        ...         return theta + rng.normal(size=1)
+        ...     def posterior(self, x, n_draws, rng):
+        ...         return x / 2 + 0.4 * rng.normal(size=(n_draws, 1))
+        >>> tarpon.run(TooNarrow(), store="study", executor=ThreadPoolExecutor(2), rng=0).outcome
+        'inaccurate'
+    """
+    _refuse(executor, n_workers, time_limit, retries)
+    _check.needs_at_least(n_sims, n_draws)
+    level = _check.probability("level", level)
+    found = source(problem)
+    with stores.opened(store, {**found.identity(), "n_draws": n_draws}, rng) as kept:
+        names = getattr(found(), "names", None)
+        task = Task(found, kept.seed, n_draws)
+        book = _Book(kept, n_sims, retries)
+        watch = _Watch(level / 2, tolerance, kept.seed, names)
+        watch.follow(book)
+        if book.waiting and not watch.settled:
+            crew: Crew
+            if executor is None:
+                crew = Processes(task, n_workers or _threads.n_allowed(), time_limit)
+            else:
+                crew = Borrowed(task, executor)
+            _simulate(crew, book, watch, progress)
+        return Study(
+            stopped=watch.settled or "all done",
+            monitor=watch.monitor,
+            check=check(book.simulations(names), level=level / 2, rng=kept.seed),
+            level=level,
+            n_sims=n_sims,
+            failures=tuple(failure for _, failure in sorted(book.failures.items())),
+            notes=tuple(book.notes),
+            store=kept.folder,
+            seed=kept.seed,
+        )
+
+
+def _refuse(executor: Any, n_workers: int | None, time_limit: float | None, retries: int) -> None:
+    if executor is not None and n_workers is not None:
+        raise ValueError("the executor has workers of its own: leave `n_workers` out.")
+    if executor is not None and time_limit is not None:
+        raise ValueError(
+            "`time_limit` needs processes that can be killed, and nobody can stop from outside "
+            "what an executor runs: leave `executor` out, or limit the time within the problem."
+        )
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"`time_limit` must be positive, but got {time_limit!r}.")
+    if n_workers is not None:
+        _check.positive("n_workers", n_workers)
+    if retries < 0:
+        raise ValueError(f"`retries` must not be negative, but got {retries}.")
+
+
+class _Book:
+    """Which simulations are done, failed, and still to do.
+
+    Arguments:
+        store: Where those that are done are kept.
+        n_sims: How many there are.
+        retries: How often one that failed is tried again.
+    """
+
+    def __init__(self, store: Store, n_sims: int, retries: int) -> None:
+        self.store, self.n_sims, self.retries = store, n_sims, retries
+        self.results: dict[int, Results] = {}
+        self.failures: dict[int, Failure] = {}
+        self.notes: list[str] = []
+        self.waiting: deque[int] = deque()
+        self.running: set[int] = set()
+        self.attempts: Counter[int] = Counter()
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.written: dict[Future[None], tuple[int, Results]] = {}
+        for index in range(n_sims):
+            self._recall(index)
+        self.n_before = len(self.results)
+
+    def _recall(self, index: int) -> None:
+        try:
+            results = self.store.read(index)
+        except ValueError as damage:
+            self.notes.append(f"{damage}: simulation {index} was computed again.")
+            results = None
+        if results is None:
+            self.waiting.append(index)
+        else:
+            self.results[index] = results
+            self.shapes = {name: one.shape for name, one in results.items()}
+
+    @property
+    def open(self) -> bool:
+        """Whether anything is left to do or to wait for."""
+        return bool(self.waiting or self.running or self.written)
+
+    def next(self) -> int:
+        """Hand out a simulation."""
+        index = self.waiting.popleft()
+        self.running.add(index)
+        return index
+
+    def enter(self, index: int, outcome: Outcome | None, writers: ThreadPoolExecutor) -> None:
+        """Take what a worker made of a simulation, which is nothing if it has not begun it."""
+        self.running.remove(index)
+        if outcome is None:
+            self.waiting.appendleft(index)
+            return
+        self.attempts[index] += 1
+        if not isinstance(outcome, Fault):
+            outcome = self._like_the_others(outcome)
+        if not isinstance(outcome, Fault):
+            writing = writers.submit(self.store.keep, index, outcome)
+            self.written[writing] = index, outcome
+        elif self.attempts[index] <= self.retries:
+            self.waiting.appendleft(index)
+        else:
+            self._give_up(index, outcome)
+
+    def _like_the_others(self, results: Results) -> Outcome:
+        """Return the results, or say how they differ from those of other simulations."""
+        here = {name: one.shape for name, one in results.items()}
+        there = self.shapes = self.shapes or here
+        if here == there:
+            return results
+        names = sorted(name for name in here | there if here.get(name) != there.get(name))
+        return Fault(
+            f"simulations must be alike, but this one differs from others in the shape of "
+            f"{', '.join(names)}: {[here.get(n) for n in names]}, {[there.get(n) for n in names]}"
+        )
+
+    def _give_up(self, index: int, fault: Fault) -> None:
+        failure = Failure(index, fault.message, self.attempts[index], fault.details)
+        self.failures[index] = failure
+        with _on_disk(self):
+            self.store.note(failure)
+        if not self.results and not self.written and len(self.failures) >= _HOPELESS:
+            raise RuntimeError(
+                f"none of the first {len(self.failures)} simulations worked. The last: {failure}."
+                f"\n{fault.details}"
+            )
+
+    def commit(self) -> None:
+        """Count what the disk has put down."""
+        for writing in [future for future in self.written if future.done()]:
+            index, results = self.written.pop(writing)
+            with _on_disk(self):
+                writing.result()
+            self.results[index] = results
+
+    def simulations(self, names: list[str] | None) -> Simulations:
+        """Return all that are done, in the order of their indices."""
+        if len(self.results) < 2:
+            said = next(iter(self.failures.values()), "nothing")
+            raise RuntimeError(f"only {len(self.results)} simulations worked. The first: {said}.")
+        every = [self.results[index] for index in sorted(self.results)]
+        axes = {"samples": 1, "theta": 0, "x": 0, "log_prob_samples": 1, "log_prob_theta": 0}
+        arrays: dict[str, Any] = {
+            name: np.stack([results[name] for results in every], axis=axis)
+            for name, axis in axes.items()
+            if name in every[0]
+        }
+        return Simulations(**arrays, names=names)
+
+
+@contextmanager
+def _on_disk(book: _Book) -> Iterator[None]:
+    """Say what to do when the disk does not take what it is given."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"{str(book.store.folder)!r} cannot be written to: {error.strerror or error}. The "
+            f"{len(book.results)} simulations in it are safe. When there is room again, the same "
+            f"call goes on from there."
+        ) from error
+
+
+class _Watch:
+    """The sequential test, which takes simulations in the order of their indices alone."""
+
+    def __init__(self, level: float, tolerance: float, seed: int, names: list[str] | None) -> None:
+        self.enough, self.names = 1 / level, names
+        self.monitor = Monitor(level=level, tolerance=tolerance, rng=seed)
+        self.place = 0
+
+    @property
+    def settled(self) -> str:
+        """Why to stop; nothing while there is no reason."""
+        return "" if self.monitor.state == "running" else self.monitor.state
+
+    def follow(self, book: _Book) -> None:
+        """Take in all simulations that have none before them that is still to come."""
+        while not self.settled and (self.place in book.results or self.place in book.failures):
+            results = book.results.get(self.place)
+            if results is not None:
+                given: dict[str, Any] = {**results, "names": self.names}
+                self.monitor.add(**given)
+            self.place += 1
+
+    def expected(self, n_sims: int) -> int:
+        """Return how many simulations it will take at the pace so far."""
+        n, monitor = self.place, self.monitor
+        # What is uncertain about coverage shrinks with the square root.
+        guesses = [n_sims, n * (monitor.within / monitor.tolerance) ** 2 if n else n_sims]
+        if monitor.e_value > 1:
+            guesses.append(n * np.log(self.enough) / np.log(monitor.e_value))
+        return max(int(min(guesses)) - n, 0)
+
+
+def _simulate(
+    crew: Crew, book: _Book, watch: _Watch, progress: Callable[[Progress], None] | None
+) -> None:
+    """Let workers simulate until the answer is in, or all is done."""
+    start = time.monotonic()
+    with ThreadPoolExecutor(_WRITERS) as writers:
+        with crew:
+            while book.open and not watch.settled:
+                for index, outcome in crew.finished(_SECONDS):
+                    book.enter(index, outcome, writers)
+                    _hand_out(crew, book)
+                _hand_out(crew, book)
+                book.commit()
+                watch.follow(book)
+                if progress is not None:
+                    progress(_progress(book, watch, time.monotonic() - start))
+        writers.shutdown()
+        book.commit()
+
+
+def _hand_out(crew: Crew, book: _Book) -> None:
+    while book.waiting and crew.n_free and len(book.written) < _MOST_UNWRITTEN:
+        crew.start(book.next())
+
+
+def _progress(book: _Book, watch: _Watch, seconds: float) -> Progress:
+    n_done = len(book.results)
+    return Progress(
+        n_done=n_done,
+        n_failed=len(book.failures),
+        n_sims=book.n_sims,
+        rate=(n_done - book.n_before) / max(seconds, 1e-9),
+        e_value=watch.monitor.e_value,
+        enough=watch.enough,
+        within=watch.monitor.within,
+        expected=watch.expected(book.n_sims),
+    )
+
+
+def _why(study: Study) -> str:
+    """Return why a run ended, in a sentence."""
+    evidence = (
+        f"evidence {study.monitor.e_value:.3g} to 1, of {2 / study.level:.3g} that settle it"
+    )
+    if study.stopped == "inaccurate":
+        why = f"the evidence is in ({study.monitor.e_value:.3g} to 1)"
+    elif study.stopped == "within tolerance":
+        why = f"coverage is off by at most {study.monitor.within:.2g}"
+    else:
+        why = f"all are done ({evidence})"
+    return f"Stopped after {study.check.n_sims} of {study.n_sims} simulations: {why}."
+
+
+def _failed(study: Study) -> list[str]:
+    """Return which simulations failed, in sentences."""
+    failures = study.failures
+    if not failures:
+        return []
+    rest = len(failures) - _MOST_PRINTED
+    return [
+        f"{len(failures)} simulations failed and are not in the test. Failures are rarely random: "
+        f"look at them in {str(study.store)!r}. The same call tries them again.",
+        *(f"  {failure}" for failure in failures[:_MOST_PRINTED]),
+        *([f"  and {rest} more"] if rest > 0 else []),
+    ]

@@ -1,0 +1,28 @@
+"""The example problems: those that are right pass, and their twins do not."""
+
+from pathlib import Path
+
+import pytest
+
+import tarpon
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("problem", "n_sims", "stopped"),
+    [
+        ("conjugate.py", 60, "all done"),
+        ("conjugate.py:too_narrow", 300, "inaccurate"),
+        ("lensing.py", 6, "all done"),
+        ("lensing.py:biased", 30, "inaccurate"),
+    ],
+)
+def test_examples(tmp_path, problem, n_sims, stopped):
+    study = tarpon.run(
+        str(EXAMPLES / problem), store=tmp_path / "a", n_sims=n_sims, n_draws=50, rng=1,
+        n_workers=2,
+    )  # fmt: skip
+    assert study.stopped == stopped
+    assert (study.outcome == "inaccurate") == (stopped == "inaccurate")
+    assert not study.failures

@@ -1,0 +1,630 @@
+"""Runs: whatever dies on the way, what was finished stays, and the answer is the same."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import tarpon
+from tarpon._live import said
+from tarpon._running.problem import simulated, source
+from tarpon.runner import Progress
+
+ROOT = Path(__file__).parents[1]
+N_SIMS, N_DRAWS, SEED = 24, 50, 7
+THREADS = ThreadPoolExecutor(2)
+MARK = "once"  # a file that tells the first call from later ones
+TEXT = """
+import os, signal, time
+from pathlib import Path
+
+import numpy as np
+
+names = ["mu", "nu"]
+
+def prior(rng):
+    return rng.normal(size=2)
+
+def simulate(theta, rng):
+    return theta + rng.normal(size=2)
+
+def once():
+    try:
+        os.close(os.open(Path(__file__).with_name("once"), os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+def posterior(x, n_draws, rng):
+    with open(Path(__file__).with_name("pids"), "a") as file:
+        file.write(f"{os.getpid()}\\n")
+    TROUBLE
+    return x / 2 + np.sqrt(0.5) * rng.normal(size=(n_draws, 2))
+"""
+
+
+@pytest.fixture
+def problem(tmp_path):
+    def write(trouble="pass", name="problem.py", text=TEXT):
+        (tmp_path / name).write_text(text.replace("TROUBLE", trouble))
+        return str(tmp_path / name)
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """What an uninterrupted run finds."""
+    path = tmp_path_factory.mktemp("expected") / "problem.py"
+    path.write_text(TEXT.replace("TROUBLE", "pass"))
+    found = source(path)()
+    return {index: simulated(found, index, SEED, N_DRAWS) for index in range(N_SIMS)}
+
+
+@pytest.fixture(scope="module")
+def answer(expected):
+    def stacked(name, axis):
+        return np.stack([results[name] for results in expected.values()], axis=axis)
+
+    sims = tarpon.Simulations(
+        stacked("samples", 1), stacked("theta", 0), x=stacked("x", 0), names=["mu", "nu"]
+    )
+    return tarpon.check(sims, level=0.025, rng=SEED).to_dict()
+
+
+def settings(**more):
+    """Return options of a run in threads, which start at once."""
+    given = {"n_sims": N_SIMS, "n_draws": N_DRAWS, "rng": SEED, "executor": THREADS}
+    return given | more
+
+
+def processes(n_workers=2, **more):
+    return settings(executor=None, n_workers=n_workers, **more)
+
+
+def contents(folder):
+    """Return what is in a store, by index."""
+    found = {}
+    for path in Path(folder).glob("simulation-*.npz"):
+        with np.load(path) as arrays:
+            found[int(path.stem[-6:])] = {
+                name: arrays[name] for name in arrays.files if name != "owner"
+            }
+    return found
+
+
+def assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for index, results in expected.items():
+        assert found[index].keys() == results.keys()
+        for name, array in results.items():
+            np.testing.assert_array_equal(found[index][name], array)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # What nobody has waited for yet is dead, too.
+    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
+def wait_until(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited for too long"
+        time.sleep(0.02)
+
+
+def command(*words):
+    return [sys.executable, "-m", "tarpon", "run", *map(str, words)]
+
+
+def words(store):
+    return ["--store", store, "--n-sims", N_SIMS, "--n-draws", N_DRAWS, "--rng", SEED,
+            "--n-workers", 2]  # fmt: skip
+
+
+class TestTheSameWhoeverComputes:
+    @pytest.mark.parametrize("n_workers", [1, 3])
+    def test_processes(self, problem, tmp_path, expected, answer, n_workers):
+        study = tarpon.run(problem(), store=tmp_path / "a", **processes(n_workers))
+        assert_same(contents(tmp_path / "a"), expected)
+        assert study.check.to_dict() == answer
+        assert (study.failures, study.notes, study.seed) == ((), (), SEED)
+
+    def test_threads(self, problem, tmp_path, expected):
+        tarpon.run(problem(), store=tmp_path / "a", **settings())
+        assert_same(contents(tmp_path / "a"), expected)
+
+    def test_any_executor(self, problem, tmp_path, expected):
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+            tarpon.run(problem(), store=tmp_path / "a", **settings(executor=pool))
+        assert_same(contents(tmp_path / "a"), expected)
+
+    def test_dask(self, problem, tmp_path, expected, answer):
+        with (
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            study = tarpon.run(problem(), store=tmp_path / "a", **settings(executor=client))
+        assert_same(contents(tmp_path / "a"), expected)
+        assert study.check.to_dict() == answer
+
+    def test_more_simulations_go_on_where_fewer_ended(self, problem, tmp_path, expected):
+        tarpon.run(problem(), store=tmp_path / "a", **settings(n_sims=5))
+        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "a").glob("sim*")}
+        tarpon.run(problem(), store=tmp_path / "a", **settings(rng=None))
+        assert_same(contents(tmp_path / "a"), expected)
+        assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+class TestDeath:
+    def test_of_a_worker(self, problem, tmp_path, expected, answer):
+        path = problem("os.kill(os.getpid(), signal.SIGKILL) if once() else None")
+        study = tarpon.run(path, store=tmp_path / "a", **processes())
+        assert (tmp_path / MARK).exists()
+        assert_same(contents(tmp_path / "a"), expected)
+        assert study.check.to_dict() == answer
+        assert not study.failures
+
+    def test_of_a_worker_without_retries(self, problem, tmp_path, expected):
+        """It dies when it has its next simulation already, which does not count as failed."""
+        late = expected[15]["x"][0]
+        path = problem(f"os.kill(os.getpid(), signal.SIGKILL) if x[0] == {late} and once() else 0")
+        study = tarpon.run(path, store=tmp_path / "a", **processes(retries=0))
+        (failure,) = study.failures
+        assert failure.index == 15
+        assert failure.message.startswith("its process died: killed by SIGKILL")
+        left = {index: one for index, one in expected.items() if index != failure.index}
+        assert_same(contents(tmp_path / "a"), left)
+        assert f"simulation {failure.index}: its process died" in str(study)
+        again = tarpon.run(path, store=tmp_path / "a", **processes(retries=0))
+        assert not again.failures
+        assert_same(contents(tmp_path / "a"), expected)
+        assert not list((tmp_path / "a").glob("failed*"))
+
+    def test_of_the_parent(self, problem, tmp_path, expected, answer):
+        path, store = problem("time.sleep(0.05)"), tmp_path / "a"
+        parent = subprocess.Popen(command(path, *words(store)))
+        wait_until(lambda: len(list(store.glob("sim*"))) >= 4)
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+        pids = {int(pid) for pid in (tmp_path / "pids").read_text().split()}
+        wait_until(lambda: not any(alive(pid) for pid in pids))
+        finished = contents(store)
+        assert 4 <= len(finished) < N_SIMS
+        before = {path: path.stat().st_mtime_ns for path in store.glob("sim*")}
+        (store / "killed.part").touch()
+        study = tarpon.run(path, store=store, **processes())
+        assert_same(contents(store), expected)
+        assert study.check.to_dict() == answer
+        assert {path: path.stat().st_mtime_ns for path in before} == before
+        assert not list(store.glob("*.part"))
+
+    def test_by_ctrl_c(self, problem, tmp_path, expected):
+        path, store = problem("time.sleep(0.05)"), tmp_path / "a"
+        # As a shell starts a job: in a group of its own, which gets the signal.
+        parent = subprocess.Popen(
+            command(path, *words(store)), stderr=subprocess.PIPE, text=True, process_group=0
+        )
+        wait_until(lambda: len(list(store.glob("sim*"))) >= 4)
+        os.killpg(parent.pid, signal.SIGINT)
+        _, error = parent.communicate(timeout=60)
+        assert parent.returncode == 130
+        assert re.search(r"stopped: \d+ simulations are in '.*'. The same command goes", error)
+        assert "Traceback" not in error
+        assert not list(store.glob("*.part"))
+        pids = {int(pid) for pid in (tmp_path / "pids").read_text().split()}
+        wait_until(lambda: not any(alive(pid) for pid in pids))
+        tarpon.run(path, store=store, **processes())
+        assert_same(contents(store), expected)
+
+    def test_of_everything_a_worker_has_started(self, problem, tmp_path):
+        start = (
+            "child = __import__('subprocess').Popen(['sleep', '1000'])\n"
+            "    Path(__file__).with_name('child').write_text(str(child.pid))\n"
+            "    os.kill(os.getpid(), signal.SIGKILL) if once() else time.sleep(1000)"
+        )
+        with pytest.raises(RuntimeError, match="only 0 simulations worked"):
+            tarpon.run(
+                problem(start),
+                store=tmp_path / "a",
+                **processes(n_sims=2, time_limit=1, retries=0),
+            )
+        child = int((tmp_path / "child").read_text())
+        wait_until(lambda: not alive(child))
+
+
+def private_mounts():
+    """Return whether this process may have a file system of its own to fill up."""
+    if shutil.which("unshare") is None:
+        return False
+    mount = "mount -t tmpfs -o size=64k tmpfs /mnt"
+    return not subprocess.run(
+        ["unshare", "-rm", "sh", "-c", mount], check=False, capture_output=True
+    ).returncode
+
+
+class TestFullDisk:
+    @pytest.mark.skipif(not private_mounts(), reason="needs a private tmpfs")
+    def test_of_a_small_tmpfs(self, problem, tmp_path, expected):
+        """The first call fills a disk of 40 kB; the second finds more room there."""
+        (tmp_path / "disk").mkdir()
+        run = " ".join(command(problem(), *words("disk/a")))
+        script = (
+            f"mount -t tmpfs -o size=40k tmpfs disk && {run}; echo status $?; ls -a disk/a; "
+            f"echo then; mount -o remount,size=20m disk && {run} && cp -r disk/a kept"
+        )
+        said = subprocess.run(
+            ["unshare", "-rm", "sh", "-c", script],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert said.returncode == 0, said.stderr
+        n_safe = len(re.findall(r"simulation-\d+\.npz", said.stdout.partition("then")[0]))
+        assert 0 < n_safe < N_SIMS
+        assert "status 2" in said.stdout
+        assert ".part" not in said.stdout
+        message = " ".join(said.stderr.split())
+        assert "'disk/a' cannot be written to: No space left on device." in message
+        assert "are safe. When there is room again, the same call goes on" in message
+        assert "Traceback" not in said.stderr
+        assert_same(contents(tmp_path / "kept"), expected)
+
+    def test_of_files_that_may_not_grow(self, problem, tmp_path, expected):
+        """The same without a file system: the kernel refuses files beyond a size."""
+        path, store = problem(), tmp_path / "a"
+        tarpon.run(path, store=store, **settings(n_sims=3))
+        limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1000, 1000))
+        said = subprocess.run(
+            command(path, *words(store)),
+            preexec_fn=limit, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert said.returncode == 2
+        assert (
+            "cannot be written to: File too large. The 3 simulations in it are safe"
+            in " ".join(said.stderr.split())
+        )
+        assert len(contents(store)) == 3
+        assert not list(store.glob("*.part"))
+        tarpon.run(path, store=store, **settings())
+        assert_same(contents(store), expected)
+
+
+class TestTrouble:
+    def test_a_simulation_that_hangs_once(self, problem, tmp_path, expected):
+        path = problem("time.sleep(1000) if once() else None")
+        study = tarpon.run(path, store=tmp_path / "a", **processes(time_limit=5))
+        assert not study.failures
+        assert_same(contents(tmp_path / "a"), expected)
+
+    def test_a_simulation_that_always_hangs(self, problem, tmp_path, expected):
+        last = max(one["x"][0] for one in expected.values())
+        hangs = [index for index, one in expected.items() if one["x"][0] == last]
+        path = problem(f"while x[0] == {last}: pass")
+        study = tarpon.run(path, store=tmp_path / "a", **processes(time_limit=4))
+        (failure,) = study.failures
+        assert failure.index == hangs[0]
+        assert failure.attempts == 2
+        assert failure.message == "took longer than 4 s and was stopped"
+        left = {index: one for index, one in expected.items() if index != hangs[0]}
+        assert_same(contents(tmp_path / "a"), left)
+
+    def test_a_simulation_that_raises(self, problem, tmp_path, expected):
+        path = problem("if x[0] > 1: raise ArithmeticError('no such root')")
+        raises = [index for index, one in expected.items() if one["x"][0] > 1]
+        study = tarpon.run(path, store=tmp_path / "a", **settings(retries=0))
+        assert [failure.index for failure in study.failures] == raises
+        assert study.check.n_sims == N_SIMS - len(raises)
+        (line,) = {failure.message for failure in study.failures}
+        assert re.fullmatch(r"ArithmeticError: no such root \(problem.py, line \d+\)", line)
+        assert f"{len(raises)} simulations failed and are not in the test" in str(study)
+        note = json.loads((tmp_path / "a" / f"failed-{raises[0]:06d}.json").read_text())
+        assert note["message"] == line
+        assert "Traceback" in note["details"]
+        assert len(study.to_dict()["failures"]) == len(raises)
+
+    def test_a_worker_that_leaves(self, problem, tmp_path):
+        path = problem("os._exit(3) if once() else None")
+        study = tarpon.run(path, store=tmp_path / "a", **processes(retries=0))
+        assert [failure.message for failure in study.failures] == [
+            "its process died: exit status 3"
+        ]
+
+    def test_all_that_raise(self, problem, tmp_path):
+        path = problem("raise KeyError('mass')")
+        with pytest.raises(RuntimeError, match=r"none of the first 5 .*KeyError: 'mass'"):
+            tarpon.run(path, store=tmp_path / "a", **settings())
+        assert len(list((tmp_path / "a").glob("failed*"))) == 5
+        # There is nothing that could be mixed up: once it is mended, the store will do.
+        assert not tarpon.run(problem(), store=tmp_path / "a", **settings()).failures
+        assert not list((tmp_path / "a").glob("failed*"))
+
+    @pytest.mark.parametrize(
+        ("trouble", "message"),
+        [
+            ("return np.full((n_draws, 2), np.nan)", "must return finite numbers"),
+            ("return np.zeros((2, n_draws))", r"must return \(50, 2\), draws first, but returned"),
+            ("return ['a']", "must hold real numbers"),
+        ],
+    )
+    def test_what_is_no_posterior(self, problem, trouble, message):
+        with pytest.raises((ValueError, TypeError), match=message):
+            simulated(source(problem(trouble))(), 0, SEED, N_DRAWS)
+
+    def test_simulations_that_differ_in_shape(self, problem, tmp_path):
+        text = TEXT.replace("return theta + rng.normal(size=2)",
+                            "return theta + rng.normal(size=(1 + (theta[0] > 1), 2))")  # fmt: skip
+        text = text.replace("x / 2", "x.mean(axis=0) / 2")
+        study = tarpon.run(problem(text=text), store=tmp_path / "a", **settings())
+        assert study.failures
+        assert all("in the shape of x" in failure.message for failure in study.failures)
+
+
+def flip(data):
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [flip, lambda data: data[: len(data) // 2], lambda _: b"", lambda _: os.urandom(500)],
+    ids=["one bit", "half", "nothing", "noise"],
+)
+def test_a_damaged_file_is_named_and_computed_again(problem, tmp_path, expected, damage):
+    path, store = problem(), tmp_path / "a"
+    tarpon.run(path, store=store, **settings())
+    broken = store / "simulation-000003.npz"
+    broken.write_bytes(damage(broken.read_bytes()))
+    study = tarpon.run(path, store=store, **settings())
+    (note,) = study.notes
+    assert f"{str(broken)!r} is damaged" in note
+    assert "simulation 3 was computed again" in note
+    assert note in str(study)
+    assert_same(contents(store), expected)
+
+
+def test_files_in_the_wrong_place_are_computed_again(problem, tmp_path, expected):
+    path, store = problem(), tmp_path / "a"
+    tarpon.run(path, store=store, **settings())
+    tarpon.run(path, store=tmp_path / "b", **settings(rng=8))
+    shutil.copy(store / "simulation-000001.npz", store / "simulation-000002.npz")
+    shutil.copy(tmp_path / "b" / "simulation-000004.npz", store)
+    study = tarpon.run(path, store=store, **settings())
+    assert [note.partition(": ")[2] for note in study.notes] == [
+        "simulation 2 was computed again.",
+        "simulation 4 was computed again.",
+    ]
+    assert "is of another store or another simulation" in study.notes[0]
+    assert_same(contents(store), expected)
+
+
+@dataclass
+class Normal:
+    """A normal mean, observed once."""
+
+    width: float = 1.0
+    scale: object = None
+
+    def prior(self, rng):
+        return rng.normal(size=1)
+
+    def simulate(self, theta, rng):
+        return theta + rng.normal(size=1)
+
+    def posterior(self, x, n_draws, rng):
+        return x / 2 + self.width * np.sqrt(0.5) * rng.normal(size=(n_draws, 1))
+
+
+class TestAnotherProblem:
+    def refused(self, message, given, store, **more):
+        with pytest.raises(ValueError, match=message) as refusal:
+            tarpon.run(given, store=store, **settings(**more))
+        if "holds simulations" in message:
+            assert "give this run a store of its own, or delete that one" in str(refusal.value)
+
+    def test_by_its_source(self, problem, tmp_path):
+        store = tmp_path / "a"
+        tarpon.run(problem(), store=store, **settings(n_sims=2))
+        wrong = TEXT.replace("np.sqrt(0.5)", "np.sqrt(0.4)")
+        message = (
+            r"holds simulations of another problem: line \d+ of its source was "
+            r".*sqrt\(0.5\).* and is .*sqrt\(0.4\)"
+        )
+        self.refused(message, problem(text=wrong), store)
+        assert len(contents(store)) == 2
+
+    def test_comments_make_no_other_problem(self, problem, tmp_path):
+        tarpon.run(problem(), store=tmp_path / "a", **settings(n_sims=2))
+        commented = "# a comment\n" + TEXT.replace("return rng.normal", "return  rng.normal")
+        tarpon.run(problem(text=commented), store=tmp_path / "a", **settings(n_sims=2))
+
+    @pytest.mark.parametrize(
+        ("changed", "more", "message"),
+        [
+            ({"width": 0.5}, {}, "settings.width was 1.0 and is 0.5"),
+            ({"scale": np.ones(3)}, {}, r"settings.scale was None and is 'float64 \(3,\)"),
+            ({}, {"n_draws": 60}, "n_draws was 50 and is 60"),
+            ({}, {"rng": 8}, "seed was 7 and is 8"),
+        ],
+    )
+    def test_by_its_settings(self, tmp_path, changed, more, message):
+        tarpon.run(Normal(), store=tmp_path / "a", **settings(n_sims=2))
+        message = f"holds simulations of another problem: {message}"
+        self.refused(message, Normal(**changed), tmp_path / "a", **more)
+
+    def test_a_folder_of_something_else(self, problem, tmp_path):
+        (tmp_path / "a").mkdir()
+        (tmp_path / "a" / "thesis.tex").touch()
+        self.refused(
+            "is no store: it has no about.json, but 'thesis.tex'", problem(), tmp_path / "a"
+        )
+
+    def test_two_runs_at_once(self, problem, tmp_path):
+        path = problem()
+
+        def meanwhile(_):
+            self.refused("another run is at work", path, tmp_path / "a")
+            seen.append(1)
+
+        seen = []
+        tarpon.run(path, store=tmp_path / "a", **settings(n_sims=2, progress=meanwhile))
+        assert seen
+
+
+class TestWhenToStop:
+    def test_when_the_evidence_is_in(self, tmp_path):
+        options, narrow = settings(n_sims=1000), Normal(width=0.5)
+        study = tarpon.run(narrow, store=tmp_path / "a", **options)
+        assert (study.stopped, study.outcome) == ("inaccurate", "inaccurate")
+        assert study.check.n_sims < 200
+        assert "the evidence is in" in str(study)
+        again = tarpon.run(narrow, store=tmp_path / "a", **options)
+        with ThreadPoolExecutor(1) as pool:
+            alone = tarpon.run(narrow, store=tmp_path / "b", **options | {"executor": pool})
+        assert alone.monitor.e_value == again.monitor.e_value == study.monitor.e_value
+
+    def test_when_coverage_is_within_the_tolerance(self, tmp_path):
+        options = settings(n_sims=1000, tolerance=0.45)
+        study = tarpon.run(Normal(), store=tmp_path / "a", **options)
+        assert (study.stopped, study.outcome) == ("within tolerance", "within tolerance")
+        assert study.monitor.within <= 0.45
+        assert study.check.n_sims < 1000
+
+    def test_slow_simulations_are_waited_for(self, tmp_path):
+        """The first simulation ends last: nothing counts before it, however wrong."""
+        release = threading.Event()
+        first = simulated(Normal(), 0, SEED, N_DRAWS)["x"]
+
+        class Slow(Normal):
+            def posterior(self, x, n_draws, rng):
+                if x == first:
+                    release.wait(60)
+                return super().posterior(x, n_draws, rng)
+
+        def watch(now):
+            seen.append((now.n_done, now.e_value))
+            if now.n_done == N_SIMS - 1:
+                release.set()
+
+        seen = []
+        wanted = tarpon.run(Normal(width=0.2), store=tmp_path / "a", **settings())
+        slow = Slow(width=0.2)
+        study = tarpon.run(slow, store=tmp_path / "b", **settings(progress=watch))
+        assert (N_SIMS - 1, 1.0) in seen
+        assert study.stopped == wanted.stopped == "inaccurate"
+        assert study.monitor.e_value == wanted.monitor.e_value
+
+
+class TestProblems:
+    def test_a_file_has_functions_an_object_or_several(self, problem, tmp_path, monkeypatch):
+        monkeypatch.syspath_prepend(str(tmp_path))
+        assert source(problem())().names == ["mu", "nu"]
+        (tmp_path / "beside_it.py").write_text("WIDTH = 3.0")
+        text = (
+            "from beside_it import WIDTH\nimport numpy as np\n"
+            "class Both:\n"
+            "    def __init__(self, width=WIDTH): self.width = width\n"
+            "    def prior(self, rng): return 0.0\n"
+            "    def simulate(self, theta, rng): return theta\n"
+            "    def posterior(self, x, n_draws, rng): return rng.normal(size=n_draws)\n"
+            "problem = Both()\nother = Both(2.0)\n"
+        )
+        path = problem(text=text, name="two.py")
+        assert source(path)().width == 3.0
+        assert source(f"{path}:other")().width == 2.0
+        assert source(f"{path}:other").identity()["settings"] == {"width": 2.0}
+        assert simulated(source(path)(), 0, 1, 5)["samples"].shape == (5, 1)
+        for given, message in {
+            f"{path}:third": "has no 'third'",
+            f"{path}:Both": "It is a class",
+            problem(text="def prior(rng): ...", name="a.py"): "lacks simulate, posterior",
+            problem(text="1 +", name="b.py"): "cannot be run: SyntaxError",
+            problem(text="1 / 0", name="c.py"): r"ZeroDivisionError: .* \(c.py, line 1\)",
+        }.items():
+            with pytest.raises(ValueError, match=message):
+                source(given)
+        with pytest.raises(FileNotFoundError, match="there is no file"):
+            source(tmp_path / "nowhere.py")
+
+    def test_what_cannot_be_sent_is_said(self, tmp_path):
+        with pytest.raises(ValueError, match="cannot be sent to other processes"):
+            tarpon.run(Normal(scale=(threading.Lock(),)), store=tmp_path / "a", **processes())
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"time_limit": 1.0}, "nobody can stop from outside"),
+            ({"n_workers": 2}, "leave `n_workers` out"),
+            ({"executor": None, "time_limit": 0.0}, "`time_limit` must be positive"),
+            ({"retries": -1}, "`retries` must not be negative"),
+            ({"n_sims": 1}, "at least 2 simulations"),
+            ({"level": 1.5}, "`level` must lie between 0 and 1"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, tmp_path, options, message):
+        with pytest.raises(ValueError, match=message):
+            tarpon.run(Normal(), store=tmp_path / "a", **settings(**options))
+        assert not (tmp_path / "a").exists()
+
+
+class TestCommandLine:
+    def run(self, *words, **more):
+        return subprocess.run(
+            command(*words), capture_output=True, text=True, check=False, timeout=300, **more
+        )
+
+    def test_the_exit_status_says_what_was_found(self, tmp_path):
+        example = ROOT / "examples" / "conjugate.py"
+        options = ["--n-sims", 100, "--n-draws", 100, "--rng", 1]
+        fine = self.run(example, *options, "--json", cwd=tmp_path)
+        assert (fine.returncode, fine.stderr) == (0, "")
+        assert json.loads(fine.stdout)["check"]["n_sims"] == 100
+        wrong = self.run(f"{example}:too_narrow", *options, cwd=tmp_path)
+        assert (wrong.returncode, wrong.stderr) == (1, "")
+        assert "INACCURATE" in wrong.stdout
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            "conjugate-too_narrow.study",
+            "conjugate.study",
+        ]
+
+    def test_misuse(self, problem, tmp_path):
+        for words, message in {
+            ("nowhere.py",): "there is no file 'nowhere.py'",
+            (problem("raise KeyError('mass')"), "--n-sims", 9): "none of the first 5 simulations",
+        }.items():
+            said = self.run(*words, cwd=tmp_path)
+            assert said.returncode == 2
+            assert message in " ".join(said.stderr.split())
+
+    def test_what_a_problem_prints_stays_out_of_the_answer(self, problem, tmp_path):
+        path = problem("print('noise')")
+        said = self.run(path, "--n-sims", 4, "--n-draws", 20, "--json", cwd=tmp_path)
+        assert json.loads(said.stdout)["n_done"] == 4
+        assert "noise" in said.stderr
+
+    def test_help_helps(self):
+        said = self.run("--help")
+        assert "tarpon run examples/conjugate.py" in said.stdout
+
+    def test_the_line_on_a_terminal_says_it_all(self):
+        now = Progress(12, 1, 100, 3.25, 4.0, 40.0, 0.21, 30)
+        assert said(now) == (
+            "3.25/s · evidence 4 of 40 · coverage ±0.21 · about 30 more · 1 failed"
+        )
