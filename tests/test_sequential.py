@@ -130,9 +130,9 @@ class TestLevel:
     @pytest.mark.slow
     @pytest.mark.parametrize("n_dims", [1, 5])
     def test_exact_posteriors_are_seldom_called_inaccurate(self, n_dims):
-        n_runs, rng = 1000, np.random.default_rng(n_dims)
+        n_runs, rng = 600, np.random.default_rng(n_dims)
         wealth, highest = None, np.zeros(n_runs)
-        for _ in range(400):
+        for _ in range(300):
             points = rng.standard_normal((20, n_runs, n_dims), dtype=np.float32)
             sims = Simulations(points[1:], points[0])
             scores = sequential.Scores.of(sims)
@@ -211,7 +211,7 @@ class TestState:
         ],
     )
     def test_flaws_are_found(self, flaw, n_dims, seen_by):
-        sims = zoo(flaw, n_sims=400, n_dims=n_dims, rng=0).without(
+        sims = zoo(flaw, n_sims=500, n_dims=n_dims, rng=0).without(
             "log_prob_samples", "log_prob_theta"
         )
         monitor = Monitor(rng=0).add(sims)
