@@ -48,9 +48,8 @@ def main() -> None:
     if write:
         head = (
             "# The time of a report\n\n"
-            "`python benchmarks/report_speed.py --write` on two cores that other programs shared, "
-            "so the\nseconds of one processor count. The goals are 5 s for 20 parameters and 20 s "
-            "for 300. The first\nreport loads matplotlib.\n\n"
+            "`python benchmarks/report_speed.py --write` on two cores. The goals are 5 s for 20 "
+            "parameters and\n20 s for 300. The first report loads matplotlib.\n\n"
         )
         (HERE / "report_speed.md").write_text(head + text + "\n")
 

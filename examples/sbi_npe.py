@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from sbi.inference import NPE
+from sbi.neural_nets import posterior_nn
 
 torch.set_num_threads(1)  # every process has one processor
 PRIOR = torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2))
@@ -25,16 +26,20 @@ def observed(theta, noise):
 
 
 def trained(n_sims, path):
-    """Return a network from its file, or train it on simulations and write the file."""
-    if not path.exists():
-        rng = np.random.default_rng(0)
-        torch.manual_seed(0)
-        theta = rng.normal(size=(n_sims, 2))
-        pair = (torch.tensor(each, dtype=torch.float32)
-                for each in (theta, observed(theta, rng.normal(size=(n_sims, 2)))))  # fmt: skip
-        network = NPE(PRIOR, density_estimator="maf").append_simulations(*pair)
-        torch.save(network.train(show_train_summary=False), path)
-    return torch.load(path, weights_only=False)
+    """Return a network with the weights in a file; where there is none, train and write it."""
+    rng = np.random.default_rng(0)
+    torch.manual_seed(0)
+    theta = rng.normal(size=(n_sims, 2))
+    x = observed(theta, rng.normal(size=(n_sims, 2)))
+    pair = [torch.tensor(each, dtype=torch.float32) for each in (theta, x)]
+    if path.exists():
+        network = posterior_nn("maf")(*pair)
+        network.load_state_dict(torch.load(path, weights_only=True))
+        return network
+    network = NPE(PRIOR, density_estimator="maf").append_simulations(*pair)
+    network = network.train(show_train_summary=False)
+    torch.save(network.state_dict(), path)
+    return network
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.mark.interop
+@pytest.mark.usefixtures("gradients")
 @pytest.mark.parametrize(
     ("problem", "n_sims", "wrong"),
     [
