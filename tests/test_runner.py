@@ -493,6 +493,7 @@ class TestWhenToStop:
         options, narrow = settings(n_sims=1000), Normal(width=0.5)
         study = tarpon.run(narrow, store=tmp_path / "a", **options)
         assert (study.stopped, study.outcome) == ("inaccurate", "inaccurate")
+        assert "as fixed beforehand" in study.check.warnings[-1]
         assert study.check.n_sims < 200
         assert "the evidence is in" in str(study)
         again = tarpon.run(narrow, store=tmp_path / "a", **options)

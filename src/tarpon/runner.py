@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +201,7 @@ def run(
         return Study(
             stopped=watch.settled or "all done",
             monitor=watch.monitor,
-            check=check(book.simulations(names), level=level / 2, rng=kept.seed),
+            check=_described(book.simulations(names), level / 2, kept.seed, watch.settled),
             level=level,
             n_sims=n_sims,
             failures=tuple(failure for _, failure in sorted(book.failures.items())),
@@ -209,6 +209,18 @@ def run(
             store=kept.folder,
             seed=kept.seed,
         )
+
+
+def _described(sims: Simulations, level: float, seed: int, settled: str) -> Check:
+    """Return what `check` says of the simulations, and what it cannot say after an early stop."""
+    found = check(sims, level=level, rng=seed)
+    if not settled:
+        return found
+    said = (
+        "The run stopped as soon as the evidence was in, and that evidence decides. The p-values "
+        "here take the number of simulations as fixed beforehand: read them as a description."
+    )
+    return replace(found, warnings=(*found.warnings, said))
 
 
 def _refuse(executor: Any, n_workers: int | None, time_limit: float | None, retries: int) -> None:
