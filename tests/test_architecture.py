@@ -10,7 +10,7 @@ import tarpon
 SRC = Path(tarpon.__file__).parent
 _LAYERS = """
     _version _progress _types _arrays _stored _check _unequal backends engine _whiten
-    simulations metrics references regions ranks curves inference adversaries
+    blocks simulations metrics references regions ranks curves inference adversaries
     verdict effects findings diagnostics compat evidence
     checks gate monitors planning problems adapters plots report experiments
     _running runner _live cli pytest_plugin __main__ __init__

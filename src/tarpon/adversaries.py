@@ -16,8 +16,8 @@ from numpy.random import Generator
 
 from . import _check
 from ._types import Array, Floats
+from .blocks import Block
 from .inference.sequential import log_mean, log_softmax_bet
-from .simulations import Block
 
 __all__ = ["Adversary", "Quadratic"]
 

@@ -10,10 +10,11 @@ from numpy.random import Generator
 from . import _unequal
 from ._arrays import beside, double, host, namespace
 from ._types import Array, Floats, Ints
+from .blocks import Block
 from .engine import Results, joined
 from .ranks import Ranks, broken, counts
 from .regions import HalfLines
-from .simulations import Block, Simulations
+from .simulations import Simulations
 from .verdict import Estimate, held
 
 

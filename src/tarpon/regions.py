@@ -17,9 +17,10 @@ from . import metrics as _metrics
 from ._arrays import beside, double, host, single
 from ._stored import Rows, Window
 from ._types import Array, Floats, Ints
+from .blocks import Block
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
-from .simulations import Block, Simulations
+from .simulations import Simulations
 
 __all__ = [
     "Balls",

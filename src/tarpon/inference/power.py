@@ -11,7 +11,7 @@ import numpy as np
 
 from .._arrays import beside, double, kind, namespace
 from .._types import Array, Floats, Ints
-from ..simulations import Block
+from ..blocks import Block
 from .portfolio import moment_families, product_families, weights
 from .swaps import Sums, row_p_values, totals
 

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.random import Generator
 
 from .._types import Array, Floats, Ints
+from ..blocks import Block
 from ..ranks import broken
 from ..regions import FromCentre, FromDraws, HalfLines, HighestDensity, Region, standing
-from ..simulations import Block, Simulations
+from ..simulations import Simulations
 
 # What the gamblers bet on: truths that are shifted against the draws, or that scatter by a factor
 # more or less, in normal scores; by how much, and with which share of the money. Errors far

@@ -24,10 +24,11 @@ from .._stored import Rows, Window
 from .._types import Array, Floats, Ints
 from ..backends import _threads
 from ..backends._swaps import weighted_ranks
+from ..blocks import Block
 from ..engine import Results, joined
 from ..ranks import N_LEVELS
 from ..regions import Region, cut
-from ..simulations import Block, Simulations
+from ..simulations import Simulations
 
 MOMENTS = ("bias", "width", "skewness", "tails")
 _BLOCK_BYTES = 32 * 2**20
