@@ -83,7 +83,7 @@ def test_what_fails_on_a_worker_fails_here(sims):
 @pytest.fixture(scope="module")
 def cluster():
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", processes=True
     ) as cluster:
         yield cluster
 

@@ -160,7 +160,7 @@ class TestTheSameWhoeverComputes:
 
     def test_dask(self, problem, tmp_path, expected, answer):
         with (
-            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
             Client(cluster) as client,
         ):
             study = tarpon.run(problem(), store=tmp_path / "a", **settings(executor=client))
