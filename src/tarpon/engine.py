@@ -287,17 +287,30 @@ def _write_once(path: Path, about: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Any]:
-    """Open a file that takes its name only when it is whole and on the disk."""
+def replacing(path: Path, *, private: bool = True) -> Iterator[Any]:
+    """Open a file that takes its name only when it is whole and on the disk.
+
+    Arguments:
+        path: Its name.
+        private: Whether nobody else may read it; others get the permissions of any new file.
+    """
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=PART, delete=False) as file:
         try:
             yield file
             file.flush()
             os.fsync(file.fileno())
+            if not private:
+                Path(file.name).chmod(0o666 & ~_umask())
         except BaseException:
             Path(file.name).unlink()
             raise
     Path(file.name).replace(path)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _read(path: Path) -> Results | None:

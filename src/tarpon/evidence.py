@@ -138,10 +138,11 @@ class Evidence:
     ) -> "Evidence":
         """Return the evidence in the sums of a swap test."""
         names, label = tuple(sims.names or ()), "x" if data is sims.x else "summary(x)"
+        draws = sims.draws
         trends = _Trends(names, sums, effects, _feature_names(names, data, label, sums), level)
         return cls(
-            _marginals(effects.ranks, names, seed, sims.draws),
-            tuple(_joint(sums.measured, effects.ranks.n_draws, seed, sims.draws)),
+            _marginals(effects.ranks, names, seed, draws),
+            tuple(_joint(sums.measured, effects.ranks.n_draws, seed, draws)),
             _pairs(names, sums, level),
             _directions(names, sums, level),
             trends.slopes(),

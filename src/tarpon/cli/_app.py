@@ -97,15 +97,13 @@ def wrapped(text: str) -> str:
 
 def write_figure(figure: Any, path: Path) -> None:
     """Write a figure whole, or not at all."""
-    ending = path.suffix.removeprefix(".") or "png"
-    part = path.with_name(f".{path.name}.part")
+    from ..engine import replacing
+
     try:
-        figure.savefig(part, dpi=200, format=ending)
-        part.replace(path)
+        with replacing(path, private=False) as file:
+            figure.savefig(file, dpi=200, format=path.suffix.removeprefix(".") or "png")
     except (OSError, ValueError) as error:
         raise ValueError(f"the figure cannot be written: {error}.") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def options(*several: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:

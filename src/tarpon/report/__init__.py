@@ -1,7 +1,5 @@
 """Report: one HTML file that says what checks found. It needs no network and no scripts."""
 
-import os
-import tempfile
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
@@ -14,6 +12,7 @@ from markupsafe import Markup
 
 from ..checks import Check
 from ..diagnostics import Result, versions
+from ..engine import replacing
 from ..inference.portfolio import SEES
 from ._study import Study
 from ._svg import NOT_XML
@@ -47,16 +46,8 @@ def write(
         >>> tarpon.report.write("report.html", check, names=["my flow"])
     """
     text = html(*checks, names=names, commands=commands)
-    path = Path(path)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(beside).chmod(0o666 & ~_umask())
-        Path(beside).replace(path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
+    with replacing(Path(path), private=False) as file:
+        file.write(text.encode())
 
 
 def html(
@@ -150,12 +141,6 @@ def _commands(checks: Sequence[Check], commands: Sequence[str] | None) -> list[s
         f"rng={check.seed})"
         for check in checks
     ]
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _number(value: float, how: str) -> str:
