@@ -1,0 +1,153 @@
+"""Run the code of pages, and compare what it prints with what they show.
+
+    python docs/pages.py docs/start.md             # says what differs
+    python docs/pages.py --write docs/start.md     # puts what is printed into the page
+
+A page is run from top to bottom in a folder of its own.
+
+- A fence `python` is run, and a fence `text` after it shows all that was printed since the last.
+- A fence `console` has commands after `$` and what they print, `...` for lines left out. Commands
+  with nothing shown below them are run, too.
+- A comment `<!-- run` holds Python that readers do not see: the files that a command needs.
+- A comment `<!-- needs: sbi -->` before a fence, or at the top for the whole page, names packages
+  without which it is left out; `<!-- not run: why -->` says why nothing can run the next fence.
+- What is saved as `images/NAME.png` is a picture of the page, kept in `docs/images`.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PART = re.compile(
+    r"^```(?P<kind>python|text|console)\n(?P<code>.*?)^```$"
+    r"|^<!-- run\n(?P<hidden>.*?)^-->$"
+    r"|^<!-- needs: (?P<needs>.*?) -->$"
+    r"|^<!-- not run: (?P<why>.*?) -->$",
+    re.DOTALL | re.MULTILINE,
+)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a page shows at `span`, and what is really printed there."""
+
+    span: tuple[int, int]
+    shown: str
+    printed: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the words are the same, and the numbers to within 5 per cent.
+
+        Sums round differently on other processors, which may turn a last digit.
+        """
+        return _like(self.printed.rstrip().splitlines(), self.shown.rstrip().splitlines())
+
+
+def run(page: Path) -> Iterator[Shown]:
+    """Run `page` in the current folder; yield all that it shows.
+
+    Raises:
+        AssertionError: If something is printed and not shown.
+    """
+    text, names, printed = page.read_text(), {"__name__": "__main__"}, ""
+    skip_all = skip = False
+    Path("images").mkdir(exist_ok=True)
+    for part in _PART.finditer(text):
+        if part["needs"]:
+            skip = any(importlib.util.find_spec(name) is None for name in part["needs"].split())
+            skip_all |= skip and part.start() == 0
+        elif part["why"]:
+            skip = True
+        elif part["kind"] == "text":
+            if not skip:
+                yield Shown(part.span("code"), part["code"], printed)
+            printed, skip = "", False
+        elif skip or skip_all:
+            skip = part["kind"] == "python"  # with what it would have printed
+        elif part["kind"] == "console":
+            yield Shown(part.span("code"), part["code"], _answers(part["code"]))
+        else:
+            printed += _printed(part["code"] or part["hidden"], page.name, names)
+    assert not printed, f"{page.name} prints this and does not show it:\n{printed}"
+
+
+def _printed(code: str, name: str, names: dict[str, object]) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(code, name, "exec"), names)
+    return out.getvalue()
+
+
+def _answers(code: str) -> str:
+    """Run the commands after `$`, and return them with what they print where that is shown."""
+    answers = []
+    for block in re.split(r"^(?=\$ )", code, flags=re.MULTILINE)[1:]:
+        command, _, shown = block.partition("\n")
+        answer = subprocess.run(
+            ["bash", "-c", command[2:]], stdout=-1, stderr=-2, text=True, check=False,
+            env=os.environ | {
+                "COLUMNS": "100",
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            },
+        )  # fmt: skip
+        assert answer.returncode in (0, 1), f"{command}\n{answer.stdout}"
+        answers.append(f"{command}\n")
+        if shown.strip():
+            lines = "".join(f"{line.rstrip()}\n" for line in answer.stdout.splitlines())
+            answers.append(shown if _like(lines.splitlines(), shown.splitlines()) else lines)
+    return "".join(answers)
+
+
+def _like(ours: list[str], theirs: list[str]) -> bool:
+    """Whether lines agree; `...` stands for any number of them."""
+    if not theirs or not ours:
+        return not ours and all(line.strip() in ("", "...") for line in theirs)
+    if theirs[0].strip() == "...":
+        return any(_like(ours[i:], theirs[1:]) for i in range(len(ours) + 1))
+    return _same(ours[0], theirs[0]) and _like(ours[1:], theirs[1:])
+
+
+def _same(ours: str, theirs: str) -> bool:
+    if _NUMBER.sub("#", ours.rstrip()) != _NUMBER.sub("#", theirs.rstrip()):
+        return False
+    pairs = zip(_NUMBER.findall(ours), _NUMBER.findall(theirs), strict=True)
+    return all(abs(float(a) - float(b)) <= 0.05 * abs(float(b)) for a, b in pairs)
+
+
+def main() -> None:
+    """Run the pages of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("pages", nargs="+", type=Path)
+    parser.add_argument("--write", action="store_true", help="put what is printed into the pages")
+    args = parser.parse_args()
+    os.environ.setdefault("MPLBACKEND", "agg")
+    differ = 0
+    for page in [page.resolve() for page in args.pages]:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            shown = list(run(page))
+            if args.write:
+                shutil.copytree("images", page.parent / "images", dirs_exist_ok=True)
+        wrong = [one for one in shown if not one.agrees]
+        text = page.read_text()
+        for one in reversed(wrong):
+            print(f"{page.name} shows\n{one.shown}and prints\n{one.printed}")  # noqa: T201
+            text = text[: one.span[0]] + one.printed + text[one.span[1] :]
+        if args.write and wrong:
+            page.write_text(text)
+        differ += len(wrong)
+    sys.exit(bool(differ and not args.write))
+
+
+if __name__ == "__main__":
+    main()
