@@ -22,8 +22,8 @@ from tarpon import Simulations
 from tarpon.adapters import files
 from tarpon.backends._threads import at_most, n_allowed
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "billion.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "billion.md"
 N_SIMS, N_DRAWS, N_DIMS = 10_000, 1000, 100
 SMALL, LARGE = 128, 384  # simulations from whose times the whole follows
 NODES = 10
@@ -60,7 +60,7 @@ def once(test: Callable[[Simulations], object], some: Simulations, each: float) 
 
 def gpu() -> str:
     """Return what gpu.md says about a billion numbers."""
-    page = HERE / "gpu.md"
+    page = DOCS / "benchmarks" / "gpu.md"
     found = page.exists() and re.search(
         r"^\| 100 \| float32 \| draws first \| 1 \| ([\d.]+) \|", page.read_text(), re.MULTILINE
     )
@@ -70,7 +70,7 @@ def gpu() -> str:
     name = device.group(1) if device else "GPU"
     return (
         f"On one {name}, once the draws are in its memory, counting these very numbers for "
-        f"`tarp` takes {float(found.group(1)):.2f} ms ([gpu.md](../benchmarks/gpu.md))."
+        f"`tarp` takes {float(found.group(1)):.2f} ms ([gpu.md](benchmarks/gpu.md))."
     )
 
 

@@ -15,7 +15,7 @@ import tarpon
 from tarpon import Simulations
 from tarpon.backends._threads import n_allowed
 
-HERE = Path(__file__).parent
+PAGES = Path(__file__).parents[1] / "docs" / "benchmarks"
 BASE = {"n_sims": 200, "n_draws": 200, "n_dims": 20}
 GROWN = {
     "n_sims": (50, 100, 200, 400, 800, 1600, 3200),
@@ -71,7 +71,7 @@ def figure(times: dict[str, list[float]]) -> None:
         ax.set(xlabel=labels[name], title=", ".join(others))
     axes[0].set_ylabel("Time / s")
     axes[0].legend(frameon=False)
-    shown.savefig(HERE / "check_speed.png", dpi=150)
+    shown.savefig(PAGES / "check_speed.png", dpi=150)
 
 
 def main() -> None:
@@ -98,7 +98,7 @@ def main() -> None:
         lines.append(f"| {name} | {cells} |")
         print(lines[-1])
     if write:
-        (HERE / "check_speed.md").write_text("\n".join(lines) + "\n")
+        (PAGES / "check_speed.md").write_text("\n".join(lines) + "\n")
         figure(times)
 
 

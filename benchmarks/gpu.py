@@ -1,7 +1,7 @@
 """Counting and `check` on a CUDA device, against its read limit and against torch itself.
 
     python benchmarks/gpu.py                    # prints as it goes, in about three minutes
-    python benchmarks/gpu.py --write            # writes gpu.md beside this file
+    python benchmarks/gpu.py --write            # writes docs/benchmarks/gpu.md
     python benchmarks/gpu.py --quick            # counting in single precision alone
     python benchmarks/gpu.py --tune             # tries many tiles, and prints the best of each
 
@@ -30,6 +30,7 @@ from tarpon.backends._terms import Constants, prepare
 from tarpon.backends._triton import Tile
 
 N_NUMBERS, N_DRAWS = 10**9, 1000
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "gpu.md"
 DIMS = (1, 2, 4, 8, 16, 32, 64, 100, 256, 1000)
 OTHER_DTYPES = (torch.float64, torch.float16, torch.bfloat16)
 
@@ -265,7 +266,7 @@ def main() -> None:
             print(line, flush=True)
             lines.append(line)
     if asked.write:
-        Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n")
+        PAGE.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often tests reject exact posteriors when draws are weighted, ragged or chained.
 
-    python benchmarks/level_draws.py --write     # writes benchmarks/level_draws.md
+    python benchmarks/level_draws.py --write     # writes docs/benchmarks/level_draws.md
 
 Each cell repeats a study of 100 simulations two thousand times with an exact posterior, a normal
 one. Next to every right way stands the wrong way that it replaces.
@@ -25,7 +25,7 @@ from tarpon.ranks import Ranks
 
 LEVELS = (0.01, 0.05, 0.1)
 N_SIMS = 100
-PAGE = Path(__file__).with_suffix(".md")
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "level_draws.md"
 
 
 def weighted(n_draws: int, wide: float, seed: int, *, known: bool = True) -> Simulations:

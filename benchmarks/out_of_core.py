@@ -1,7 +1,7 @@
 """Tests on a Zarr store larger than memory, against the speed at which its files can be read.
 
     python benchmarks/out_of_core.py                    # 2 GB, printed
-    python benchmarks/out_of_core.py --gb 20 --write    # writes out_of_core.md beside this file
+    python benchmarks/out_of_core.py --gb 20 --write    # writes docs/benchmarks/out_of_core.md
 
 The store is written once, float32 in chunks of 32 simulations with 1000 draws of 100 parameters,
 and removed in the end. Then, several times over, one program reads all its files into one buffer
@@ -27,6 +27,7 @@ import zarr
 from tarpon.backends._threads import n_allowed
 
 N_DRAWS, CHUNK, N_DIMS = 1000, 32, 100
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "out_of_core.md"
 TESTS = {
     "`tarp`, box found first": ("tarpon.tarp(sims, rng=0)", 2),
     "`tarp`, box given": (
@@ -153,7 +154,7 @@ def main() -> None:
     finally:
         shutil.rmtree(folder)
     if asked.write:
-        Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n")
+        PAGE.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

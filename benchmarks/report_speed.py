@@ -13,7 +13,7 @@ import tarpon
 from tarpon import report
 from tarpon.problems import zoo
 
-HERE = Path(__file__).parent
+PAGES = Path(__file__).parents[1] / "docs" / "benchmarks"
 
 
 def studies() -> Iterator[tuple[str, list[tarpon.Check]]]:
@@ -51,7 +51,7 @@ def main() -> None:
             "`python benchmarks/report_speed.py --write` on two cores. The goals are 5 s for 20 "
             "parameters and\n20 s for 300. The first report loads matplotlib.\n\n"
         )
-        (HERE / "report_speed.md").write_text(head + text + "\n")
+        (PAGES / "report_speed.md").write_text(head + text + "\n")
 
 
 if __name__ == "__main__":

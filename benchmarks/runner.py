@@ -17,7 +17,7 @@ import numpy as np
 import tarpon
 from tarpon._running.problem import simulated
 
-HERE = Path(__file__).parent
+PAGES = Path(__file__).parents[1] / "docs" / "benchmarks"
 N_WORKERS = 2
 SECONDS = 0.05
 N_DRAWS = 1000
@@ -166,7 +166,7 @@ def main() -> None:
     text = "\n".join(lines(options.n_sims, options.n_turns)) + "\n"
     print(text)
     if options.write:
-        (HERE / "runner.md").write_text(text)
+        (PAGES / "runner.md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import tarpon
 from tarpon import Simulations
 from tarpon.backends._threads import n_allowed
 
-HERE = Path(__file__).parent
+PAGES = Path(__file__).parents[1] / "docs" / "benchmarks"
 LABELS = {
     "n_sims": "Simulations N",
     "n_draws": "Draws n",
@@ -108,7 +108,7 @@ def figure(rows: list[tuple[str, str, int, float, float]]) -> None:
         axes[1, column].set_xlabel(LABELS[name])
     axes[0, 0].set_ylabel("Time / s (dotted: linear)")
     axes[1, 0].set_ylabel("Peak memory beyond input / MB")
-    shown.savefig(HERE / "scaling.png", dpi=150)
+    shown.savefig(PAGES / "scaling.png", dpi=150)
 
 
 def main() -> None:
@@ -142,7 +142,7 @@ def main() -> None:
         lines.append(f"| `{test}` | {LABELS[name]} | {n} | {took:.3g} | {extra:.0f} |")
         print(lines[-1], flush=True)
     if write:
-        (HERE / "scaling.md").write_text("\n".join(lines) + "\n")
+        (PAGES / "scaling.md").write_text("\n".join(lines) + "\n")
         figure(rows)
 
 

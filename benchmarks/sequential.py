@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 import tarpon
 from tarpon.inference.sequential import LEVELS, Scores, Wealth, log_mean, radius, ranked
 
-PAGE = Path(__file__).with_suffix(".md")
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "sequential.md"
 THRESHOLD = 20
 FEW, MANY = 30, 100  # draws: the level is exact for any number, and power grows with it
 FLAWS = {

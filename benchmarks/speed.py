@@ -1,7 +1,7 @@
 """Time and memory of counting, against the read limit of this machine and against peers.
 
     make peers                                  # sets up the peers and runs this
-    python benchmarks/speed.py --write          # writes speed.md beside this file
+    python benchmarks/speed.py --write          # writes docs/benchmarks/speed.md
 
 Whatever stands in one row is measured in turns, in one run, and the best of many turns counts.
 "Read" is the time in which the same threads sum the same array, each from one end of its part to
@@ -25,6 +25,7 @@ from tarpon.backends._threads import n_allowed, share
 from tarpon.inference import bands
 from tarpon.ranks import Ranks
 
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "speed.md"
 N_DIMS = [1, 2, 4, 8, 10, 16, 20, 32, 50, 100, 256, 1000]
 N_DRAWS = 1000
 ORDERS = ["draws first", "simulations first"]
@@ -274,7 +275,7 @@ def main() -> None:
             print(line, flush=True)
             lines.append(line)
     if options.write:
-        Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n")
+        PAGE.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
