@@ -1,6 +1,7 @@
 """`check`: what it finds, what it says, and what it could not have seen."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -145,14 +146,16 @@ class TestOutcome:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["bias", "width"])
-    def test_what_is_called_detectable_is_detected(self, kind):
-        size = getattr(check("exact", n_dims=3, seed=1).detectable, kind)
+    @pytest.mark.parametrize(("n_dims", "n_draws"), [(3, 100), (30, 20)])
+    def test_what_is_called_detectable_is_detected(self, n_dims, n_draws, kind):
+        study = partial(zoo, "exact", n_dims=n_dims, n_draws=n_draws)
+        size = getattr(tarpon.check(study(rng=1), rng=1, n_swaps=199).detectable, kind)
         n_studies, caught = 60, 0
         for seed in range(n_studies):
-            sims = zoo("exact", n_dims=3, rng=1000 + seed)
+            sims = study(rng=1000 + seed)
             middle, samples = 0.8 * sims.x, sims.samples.copy()
             if kind == "bias":
-                samples[..., seed % 3] += size * np.sqrt(0.2)
+                samples[..., seed % n_dims] += size * np.sqrt(0.2)
             else:
                 samples = middle + (1 - size) * (samples - middle)
             found = tarpon.check(

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, kstest, rankdata
 
 from tarpon import Simulations
-from tarpon._whiten import replaced, whiten
+from tarpon._whiten import whiten
 from tarpon.backends import _swaps
 from tarpon.inference import portfolio, swaps
 
@@ -144,9 +144,36 @@ class TestWhitening:
         points = rng.normal(size=(30, 5, 4))
         played = rng.integers(30, size=(3, 5))
         both = np.concatenate([points, points[played, np.arange(5)]])
-        y = whiten(both, 30, points.mean(axis=0), points.std(axis=0))
-        out = replaced(y.copy(), 30, played)
-        np.testing.assert_allclose(out, y, rtol=1e-4, atol=1e-5)
+        y = whiten(both, 30, points.mean(axis=0), points.std(axis=0), None, played)
+        np.testing.assert_allclose(y[30:], y[played, np.arange(5)], rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize("correlated", [False, True])
+    @pytest.mark.parametrize(
+        ("n_dims", "n_points"), [(1, 20), (3, 20), (30, 20), (30, 90), (300, 20)]
+    )
+    def test_replaced_points_are_as_long_as_if_they_had_been_there(
+        self, n_dims, n_points, correlated
+    ):
+        rng = np.random.default_rng(0)
+        mix = rng.normal(size=(n_dims, n_dims)) if correlated else np.eye(n_dims)
+        points = rng.normal(size=(n_points, 8, n_dims)) @ mix
+        moved = points[0] + 0.3 * (points[0] - points.mean(axis=0))
+        moved[:, 0] += 0.8 * points[..., 0].std(axis=0)
+        y = whiten(
+            np.concatenate([points, moved[None]]),
+            n_points,
+            points.mean(axis=0),
+            points.std(axis=0),
+            None,
+            np.zeros((1, 8), dtype=int),
+        )
+        there = np.concatenate([moved[None], points[1:]])
+        truly = whiten(there, n_points, there.mean(axis=0), there.std(axis=0))
+        before, ours, wanted = (
+            (one**2).sum(axis=-1).mean() for one in (y[0], y[n_points], truly[0])
+        )
+        assert wanted > 1.05 * before
+        assert abs(ours - wanted) < 0.2 * (wanted - before) + 0.05 * wanted
 
 
 def exact(seed, n_sims=100, n_draws=50, n_dims=5):

@@ -3,16 +3,31 @@
 import numpy as np
 
 from . import backends
-from ._arrays import beside, single
+from ._arrays import beside, single, zeros
 from ._types import Array, Floats, Ints
 
 _MOST_WHITENED = 256
 
 
 def whiten(
-    points: Array, n_points: int, centre: Floats, spread: Floats, weights: Floats | None = None
+    points: Array,
+    n_points: int,
+    centre: Floats,
+    spread: Floats,
+    weights: Floats | None = None,
+    played: Ints | None = None,
 ) -> Floats:
-    """Return points about their centre, decorrelated and in units of their own spread.
+    r"""Return points about their centre, decorrelated and in units of their own spread.
+
+    A point takes part in the covariance that it is measured with, which holds it in. So an
+    extra point that is to stand in the place of another is measured with itself instead of the
+    other: parameter by parameter as far as correlations are shrunk, and otherwise with
+    :math:`q` its squared length in the covariance of the others,
+
+    .. math:: q = |y'|^2 + \frac{w (y' \cdot y)^2}{1 - w |y|^2}, \qquad
+        |y'|^2 \to \frac{q}{1 + w q},
+
+    where :math:`w` is what a point counts. One that equals the other stays where the other is.
 
     Arguments:
         points: Of shape `(n_all, n_sims, n_dims)`.
@@ -20,51 +35,51 @@ def whiten(
         centre: Their mean, of shape `(n_sims, n_dims)`.
         spread: Their standard deviation, of shape `(n_sims, n_dims)`.
         weights: What each of those points weighs, `(n_points, n_sims)`, if not the same.
+        played: In whose place each of the other points stands, `(n_all - n_points, n_sims)`.
     """
     z = single((points - centre) / spread).swapaxes(0, 1)
+    n_sims, _, n_dims = z.shape
     share = None
     if weights is not None:
         share = single(beside((weights / weights.mean(axis=0)).T[..., None], z))
+    every, places = np.arange(n_sims)[:, None], None if played is None else played.T
+    counts = 1 / n_points if share is None or places is None else share[every, places] / n_points
+    kept = zeros((n_sims, 1, 1), z)  # of the correlations, once they are known
+
+    def hold_in(where: slice) -> None:
+        if places is not None:
+            own, extra = z[every, places][where], z[where, n_points:]
+            part = counts if isinstance(counts, float) else counts[where]
+            extra /= (1 + (1 - kept[where]) * part * (extra**2 - own**2)) ** 0.5
 
     def correlation(where: slice) -> Floats:
-        return _shrunk_correlation(z[where, :n_points], None if share is None else share[where])
+        correlations, kept[where] = _shrunk_correlation(
+            z[where, :n_points], None if share is None else share[where]
+        )
+        hold_in(where)
+        return correlations
 
-    if 1 < z.shape[2] <= _MOST_WHITENED:
+    if 1 < n_dims <= _MOST_WHITENED:
         z = backends.swaps(z).decorrelate(z, correlation)
+        if places is not None:
+            _replace(z[every, places], z[:, n_points:], kept * counts)
+    else:
+        hold_in(slice(None))
     return z.swapaxes(0, 1)
 
 
-def replaced(y: Floats, n_points: int, played: Ints) -> Floats:
-    r"""Return whitened points as they are when extra ones replace those that they are played by.
-
-    A point takes part in the covariance that it is measured with, which holds it in. With
-    :math:`q` the squared length of an extra point :math:`y'` in the covariance of the others,
-
-    .. math:: q = |y'|^2 + \frac{(y' \cdot y)^2}{n - |y|^2}, \qquad |y'|^2 \to \frac{q}{1 + q/n},
-
-    which leaves a point that equals the one it replaces where it was.
-
-    Arguments:
-        y: Whitened points, of shape `(n_all, n_sims, n_dims)`.
-        n_points: How many of them, the first ones, are pooled.
-        played: The pooled points to replace, of shape `(n_all - n_points, n_sims)`.
-    """
-    own, extra = y[played, np.arange(y.shape[1])], y[n_points:]
-
-    def total(numbers: Floats) -> Floats:
-        # Without correlations every parameter has a covariance of its own.
-        whole = 1 < y.shape[2] <= _MOST_WHITENED
-        return numbers.sum(axis=-1, keepdims=True) if whole else numbers
-
-    square = total(extra * extra)
-    q = square + total(extra * own) ** 2 / (n_points - total(own * own)).clip(min=1.0)
-    held = (q / (1 + q / n_points)).clip(max=n_points - 1)
-    y[n_points:] *= (held / square.clip(min=1e-30)) ** 0.5
-    return y
+def _replace(own: Floats, extra: Floats, count: Floats) -> None:
+    """Bring extra points to the length that they have once they count, and the others do not."""
+    square = (extra**2).sum(axis=-1, keepdims=True)
+    left = 1 - count * (own**2).sum(axis=-1, keepdims=True)
+    q = square + count * (extra * own).sum(axis=-1, keepdims=True) ** 2 / left.clip(min=1e-6)
+    extra *= (q / (1 + count * q) / square.clip(min=1e-30)) ** 0.5
 
 
-def _shrunk_correlation(z: Floats, share: Floats | None) -> Floats:
+def _shrunk_correlation(z: Floats, share: Floats | None) -> tuple[Floats, Floats]:
     """Return the correlations of standardised points (n_sims, n_points, n_dims), shrunk.
+
+    Also how much of them is kept, of shape `(n_sims, 1, 1)`.
 
     After Schäfer and Strimmer (2005), and less so where there are many points a parameter: a
     thin direction is just what ought to be seen.
@@ -81,6 +96,7 @@ def _shrunk_correlation(z: Floats, share: Floats | None) -> Floats:
     noise = (n_dims * (n_dims - 1) - 2 * signal + quartic) / worth
     shrink = (noise / signal.clip(min=1e-12)).clip(0, 1)
     shrink *= 2 * n_dims / (worth + 0 * noise).clip(min=2 * n_dims)
-    correlation *= (1 - shrink - 1e-4)[:, None, None]
+    kept = (1 - shrink - 1e-4)[:, None, None]
+    correlation *= kept
     correlation[:, diagonal, diagonal] = 1
-    return correlation
+    return correlation, kept

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from . import _arrays, _unequal, backends
 from ._types import Array, Floats, Ints
-from ._whiten import replaced, whiten
+from ._whiten import whiten
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +128,7 @@ class Block:
     def whitened(self) -> Floats:
         """The points about their centre, decorrelated and in units of their spread."""
         weights = self.weights if self.weighted else None
-        y = whiten(self.points, self.n_points, self.centre, self.spread, weights)
-        return y if self.played is None else replaced(y, self.n_points, self.played)
+        return whiten(self.points, self.n_points, self.centre, self.spread, weights, self.played)
 
     @cached_property
     def log_prob(self) -> Array:
