@@ -1,13 +1,18 @@
 PY ?= python3
 BIN := .venv/bin
 
-.PHONY: demo figures test test-fast test-interop lint peers clean
+.PHONY: demo docs figures test test-fast test-interop lint peers clean
 
 demo: .venv/.stamp
 	$(BIN)/tarpon demo
 
 figures: .venv/.stamp
 	$(BIN)/tarpon reproduce all --quick
+
+# The site, in docs/_build/html; the tests run the code of its pages.
+docs: .venv/.stamp
+	$(BIN)/python -m sphinx -n -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 test: lint
 	$(BIN)/python -m pytest -q -n 2

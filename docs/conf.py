@@ -22,8 +22,8 @@ myst_heading_anchors = 3
 
 default_role = "code"
 autodoc_member_order = "bysource"
-autodoc_typehints = "description"
-autodoc_typehints_description_target = "documented"
+autodoc_preserve_defaults = True
+autodoc_typehints = "none"  # docstrings have the shapes
 copybutton_prompt_text = "$ "
 copybutton_exclude = ".linenos, .gp, .go"
 
@@ -33,10 +33,12 @@ html_theme_options = {
     "show_toc_level": 2,
     "navbar_end": ["theme-switcher"],
     "navbar_align": "left",
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 10,
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-light",
     "pygments_dark_style": "a11y-dark",
 }
+html_static_path = ["_static"]
+html_css_files = ["tarpon.css"]
 html_show_sourcelink = False

@@ -8,7 +8,8 @@ A page is run from top to bottom in a folder of its own.
 - A fence `python` is run, and a fence `text` after it shows all that was printed since the last.
 - A fence `console` has commands after `$` and what they print, `...` for lines left out. Commands
   with nothing shown below them are run, too.
-- A comment `<!-- run` holds Python that readers do not see: the files that a command needs.
+- A comment `<!-- run` holds Python that readers do not see, for the files that a command needs;
+  `PAGE` is the path of the page.
 - A comment `<!-- needs: sbi -->` before a fence, or at the top for the whole page, names packages
   without which it is left out; `<!-- not run: why -->` says why nothing can run the next fence.
 - What is saved as `images/NAME.png` is a picture of the page, kept in `docs/images`.
@@ -61,7 +62,7 @@ def run(page: Path) -> Iterator[Shown]:
     Raises:
         AssertionError: If something is printed and not shown.
     """
-    text, names, printed = page.read_text(), {"__name__": "__main__"}, ""
+    text, names, printed = page.read_text(), {"__name__": "__main__", "PAGE": page}, ""
     skip_all = skip = False
     Path("images").mkdir(exist_ok=True)
     for part in _PART.finditer(text):
@@ -81,6 +82,14 @@ def run(page: Path) -> Iterator[Shown]:
         else:
             printed += _printed(part["code"] or part["hidden"], page.name, names)
     assert not printed, f"{page.name} prints this and does not show it:\n{printed}"
+
+
+def has_code(page: Path) -> bool:
+    """Return whether there is anything to run in a page."""
+    return any(
+        part["kind"] in ("python", "console") or part["hidden"]
+        for part in _PART.finditer(page.read_text())
+    )
 
 
 def _printed(code: str, name: str, names: dict[str, object]) -> str:

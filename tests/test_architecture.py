@@ -42,6 +42,28 @@ def test_modules_import_only_from_above(path):
         assert name in above or name == layer(path) or name in late, f"line {line} looks down"
 
 
+def modules(name: str) -> list[Path]:
+    place = SRC.joinpath(*name.split("."))
+    return list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+
+
+def test_the_picture_of_the_path_of_data_is_true():
+    page = (SRC.parents[1] / "docs" / "design.md").read_text()
+    drawn = page[page.index("ARROWS = [") : page.index("figure, ax")]
+    arrows = ast.literal_eval(drawn.removeprefix("ARROWS = "))
+    assert len(arrows) > 20
+    for start, end in arrows:
+        name = start.rpartition(".")[2]
+        found = {
+            (*(node.module or "").split("."), alias.name)
+            for path in modules(end)
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.level
+            for alias in node.names
+        }
+        assert any(name in names for names in found), f"{end} gets nothing from {start}"
+
+
 def test_every_module_has_a_layer():
     assert {layer(path) for path in SRC.rglob("*.py")} == set(LAYERS)
 

@@ -1,61 +1,103 @@
-"""What the README shows is what a user gets."""
+"""What the pages show is what a user gets."""
 
-import contextlib
-import io
+import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
+import tarpon
 from tarpon import experiments
 from tarpon.experiments._record import write_page
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
-NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("[bde]*/*.md"))]
-FENCES = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+DOCS = ROOT / "docs"
 EXPERIMENTS = ROOT / "experiments"
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
+    *sorted(EXPERIMENTS.glob("*.md")),
+]
+PAGES = [page for page in PAGES if "_build" not in page.parts]
+OUTSIDE = re.compile(r"^(https?:)?//")
 
 
-def test_python_runs_and_prints_what_is_shown():
-    names, printed = {}, []
-    for kind, text in FENCES:
-        if kind == "python":
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile(text, "README.md", "exec"), names)
-            if out.getvalue():
-                printed.append(out.getvalue())
-    shown = [text for kind, text in FENCES if not kind and not text.startswith("$")]
-    assert len(printed) == len(shown) == 4
-    for ours, theirs in zip(printed, shown, strict=True):
-        assert NUMBER.sub("#", ours) == NUMBER.sub("#", theirs)
-        # Sums round differently on other processors, which may turn a last digit.
-        assert [float(n) for n in NUMBER.findall(ours)] == pytest.approx(
-            [float(n) for n in NUMBER.findall(theirs)], rel=0.05
+def load_pages():
+    spec = importlib.util.spec_from_file_location("pages", DOCS / "pages.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["pages"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+pages = load_pages()
+RUN = [page for page in PAGES if pages.has_code(page)]
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", RUN, ids=name)
+def test_code_runs_and_prints_what_is_shown(page):
+    for shown in pages.run(page):
+        assert shown.agrees, f"shown:\n{shown.shown}\nprinted:\n{shown.printed}"
+    for picture in Path("images").rglob("*.*"):
+        assert (page.parent / picture).exists(), "python docs/pages.py --write makes it"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_code_that_is_not_run_says_why(page):
+    """Code stands in fences that are run, and not in others or in indented lines."""
+    text = re.sub(
+        r"^```.*?^```$|^<!--.*?-->$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    assert not re.search(r"^    .*(=|import|tarpon )", text, re.MULTILINE)
+    fences = re.findall(r"^```(\S*)", page.read_text(), re.MULTILINE)[::2]
+    known = {"python", "text", "console"}
+    assert all(fence in known or fence.startswith("{") for fence in fences), fences
+
+
+class TestTheRunner:
+    def page(self, tmp_path, text):
+        path = tmp_path / "page.md"
+        path.write_text(text)
+        return list(pages.run(path))
+
+    def test_sees_a_wrong_number(self, tmp_path):
+        right, wrong = (
+            "```python\nprint(1.23)\n```\n\n```text\n1.23\n```\n",
+            "```text\n1.35\n```\n",
         )
+        assert all(shown.agrees for shown in self.page(tmp_path, right))
+        (found,) = self.page(tmp_path, right.split("\n\n")[0] + "\n\n" + wrong)
+        assert not found.agrees
+
+    def test_sees_a_wrong_word_of_a_command(self, tmp_path):
+        (right,) = self.page(tmp_path, "```console\n$ echo one; echo two\n...\ntwo\n```\n")
+        assert right.agrees
+        (wrong,) = self.page(tmp_path, "```console\n$ echo one\ntwo\n```\n")
+        assert not wrong.agrees
+
+    def test_sees_what_is_printed_and_not_shown(self, tmp_path):
+        with pytest.raises(AssertionError, match="does not show"):
+            self.page(tmp_path, "```python\nprint(1)\n```\n")
+
+    def test_leaves_out_what_needs_a_package_that_is_missing(self, tmp_path):
+        fence = "```python\nimport no_such_package\n```\n\n```text\n1\n```\n"
+        assert self.page(tmp_path, f"<!-- needs: no_such_package -->\n{fence}") == []
+        with pytest.raises(ModuleNotFoundError):
+            self.page(tmp_path, f"<!-- needs: numpy -->\n{fence}")
 
 
-def test_the_migration_page_runs_where_it_needs_no_other_package():
-    page = (ROOT / "docs" / "migrate.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    ours = [block for block in blocks if not block.startswith(("# before", "# needs"))]
-    names = {}
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        for block in ours:
-            exec(compile(block, "migrate.md", "exec"), names)
-    assert len(ours) == 11
-    assert "INACCURATE" in out.getvalue()
-    assert names["curves"].shape == (100, 102)
-
-
-def test_the_demo_prints_what_is_shown(tmp_path):
+def test_the_demo_prints_what_is_shown():
     answer = subprocess.run(
         [sys.executable, "-m", "tarpon", "demo"],
         capture_output=True,
@@ -63,15 +105,80 @@ def test_the_demo_prints_what_is_shown(tmp_path):
         check=True,
         env=os.environ | {"COLUMNS": "80"},
     )
-    shown = next(text for _, text in FENCES if "make demo" in text)
+    shown = (ROOT / "README.md").read_text()
+    assert len(answer.stdout.splitlines()) > 20
     for line in answer.stdout.splitlines():
         assert line.rstrip() in shown
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+class _Links(HTMLParser):
+    """What a page of the site links to, what it loads, and the places in it."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.loads, self.ids = [], [], {""}
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.ids.add(attrs.get("id"))
+        if tag == "a" and "href" in attrs:
+            self.links.append(attrs["href"])
+        elif tag in ("link", "script", "img"):
+            self.loads.append(attrs.get("href") or attrs.get("src") or "")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("sphinx")
+    out = tmp_path_factory.mktemp("site")
+    answer = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-E", "-n", "-W", "--keep-going", "-q", "-b", "html",
+         "-d", f"{out}/.trees", DOCS, out],
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    return out, {path: _Links(path) for path in out.rglob("*.html")}
+
+
+@pytest.mark.slow
+class TestTheSite:
+    def test_has_no_broken_link(self, site):
+        _, found = site
+        assert len(found) > 40
+        for path, page in found.items():
+            for link in page.links:
+                to = urlsplit(link)
+                if to.scheme in ("http", "https", "mailto") or path.name == "genindex.html":
+                    continue
+                target = (path.parent / unquote(to.path)).resolve() if to.path else path
+                assert target.exists(), f"{path.name}: {link}"
+                if target in found:
+                    assert unquote(to.fragment) in found[target].ids, f"{path.name}: {link}"
+
+    def test_loads_nothing_from_the_network(self, site):
+        for path, page in site[1].items():
+            outside = [load for load in page.loads if OUTSIDE.match(load)]
+            assert not outside, f"{path.name}: {outside}"
+
+    def test_describes_every_public_name(self, site):
+        places = set().union(*(page.ids for page in site[1].values()))
+        for exported in set(tarpon.__all__) - {"__version__"}:
+            value = getattr(tarpon, exported)
+            for public in getattr(value, "__all__", [""]):
+                full = f"tarpon.{exported}.{public}".rstrip(".")
+                made = getattr(value, public, value)
+                home = f"{getattr(made, '__module__', '')}.{getattr(made, '__name__', '')}"
+                is_module = type(made) is type(tarpon)
+                assert full in places or home in places or is_module, full
 
 
 def test_page_of_experiments_is_what_the_command_writes(tmp_path):
@@ -90,7 +197,7 @@ def test_committed_experiments_are_whole_and_give_their_numbers(name):
 
 
 def test_errata_quote_the_numbers_of_their_experiment():
-    page = (ROOT / "docs" / "errata.md").read_text()
+    page = (DOCS / "errata.md").read_text()
     record = json.loads((EXPERIMENTS / "errata.json").read_text())
     for claim in record["claims"]:
         assert f"{claim['value']:.3g}" in page, claim["what"]
