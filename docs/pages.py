@@ -84,6 +84,13 @@ def run(page: Path) -> Iterator[Shown]:
     assert not printed, f"{page.name} prints this and does not show it:\n{printed}"
 
 
+def needs(page: Path) -> set[str]:
+    """Return the packages that some of a page needs, beyond those of tarpon."""
+    return {
+        name for part in _PART.finditer(page.read_text()) for name in (part["needs"] or "").split()
+    }
+
+
 def has_code(page: Path) -> bool:
     """Return whether there is anything to run in a page."""
     return any(

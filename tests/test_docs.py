@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -47,8 +48,12 @@ def name(page):
 
 @pytest.mark.parametrize("page", RUN, ids=name)
 def test_code_runs_and_prints_what_is_shown(page):
+    n_shown = 0
     for shown in pages.run(page):
+        n_shown += 1
         assert shown.agrees, f"shown:\n{shown.shown}\nprinted:\n{shown.printed}"
+    if missing := [name for name in pages.needs(page) if importlib.util.find_spec(name) is None]:
+        pytest.skip(f"{n_shown} parts agree; some need {', '.join(missing)}: make test-interop")
     for picture in Path("images").rglob("*.*"):
         assert (page.parent / picture).exists(), "python docs/pages.py --write makes it"
 
@@ -63,6 +68,17 @@ def test_code_that_is_not_run_says_why(page):
     fences = re.findall(r"^```(\S*)", page.read_text(), re.MULTILINE)[::2]
     known = {"python", "text", "console"}
     assert all(fence in known or fence.startswith("{") for fence in fences), fences
+
+
+@pytest.mark.parametrize("page", [page for page in RUN if pages.needs(page)], ids=name)
+def test_what_pages_need_is_in_an_environment_that_tests_them(page):
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    named = {
+        re.split(r"[^\w-]", package)[0].replace("-", "_").replace("scikit_learn", "sklearn")
+        for package in [*groups["dev"], *groups["interop"]]
+        if isinstance(package, str)
+    }
+    assert pages.needs(page) <= named
 
 
 class TestTheRunner:
