@@ -40,13 +40,18 @@ def load_pages():
 
 pages = load_pages()
 RUN = [page for page in PAGES if pages.has_code(page)]
+FAST = DOCS / "start.md"
 
 
 def name(page):
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", RUN, ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [page if page == FAST else pytest.param(page, marks=pytest.mark.slow) for page in RUN],
+    ids=name,
+)
 def test_code_runs_and_prints_what_is_shown(page):
     n_shown = 0
     for shown in pages.run(page):
