@@ -54,6 +54,25 @@ def test_every_statement_has_a_number_a_proof_and_a_test():
     assert [int(number) for number in listed] == sorted(numbers)
 
 
+def cells(page, start):
+    """Return the cells of the rows of a page's tables that start with some words."""
+    rows = [line for line in page.splitlines() if line.startswith(f"| {start}")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_words_say_what_the_tables_have():
+    docs = ROOT / "docs"
+    (mean,) = cells((docs / "power.md").read_text(), "**mean over flaws**")
+    questions = " ".join((docs / "faq.md").read_text().split())
+    assert f"rejected {float(mean[6]):.0%} of".replace("%", " %") in questions
+    assert f"`check` {float(mean[2]):.0%}".replace("%", " %") in questions
+    page = (docs / "draws.md").read_text()
+    naive = [float(row[-1].split()[0]) for row in cells(page, "20 ") + cells(page, "50 ")]
+    assert f"from {100 * min(naive):.0f} to {100 * max(naive):.0f} %" in " ".join(page.split())
+    resampled = [float(row[k]) for row in cells(page, "50,") + cells(page, "500,") for k in (2, 4)]
+    assert 0.045 <= min(resampled) <= max(resampled) <= 0.055
+
+
 def adjusted(samples, theta, seed):
     """Return the adjusted p-value of each parameter, as `check` has it."""
     sums = swaps.swap(
