@@ -29,8 +29,6 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "tarpon"
-html_static_path = ["_static"]
-html_css_files = ["site.css"]
 html_theme_options = {
     "show_toc_level": 2,
     "navbar_end": ["theme-switcher"],
