@@ -122,13 +122,8 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=4000, help="repeats a cell")
     options = parser.parse_args()
     lines = [
-        "# How often exact posteriors are rejected",
-        "",
-        f"Measured by `python benchmarks/level.py --write` with {options.studies} studies a cell; "
-        "99 % exact intervals in brackets. Ranks are discrete, so a rate may lie a little below "
-        "its level, and must never lie above. The p-value of SBC is the Bonferroni bound over "
-        "its parameters. The last table has half as many studies a cell, of 99 swaps each; in "
-        "two of its rows there are more parameters than simulations.",
+        f"By `python benchmarks/level.py --write`, with {options.studies} studies a cell; 99 % "
+        "exact intervals in brackets.",
         "",
     ]
     with ProcessPoolExecutor(2) as pool:
@@ -141,7 +136,8 @@ def main() -> None:
                 print(line, flush=True)
                 lines.append(line)
     if options.write:
-        PAGE.write_text("\n".join(lines) + "\n")
+        words, heading, _ = PAGE.read_text().partition("## Measured\n\n")
+        PAGE.write_text(words + heading + "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
