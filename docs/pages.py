@@ -64,6 +64,8 @@ def run(page: Path) -> Iterator[Shown]:
     text, names, printed = page.read_text(), {"__name__": "__main__"}, ""
     skip_all = skip = False
     Path("images").mkdir(exist_ok=True)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")  # what an earlier page has left open
     for part in _PART.finditer(text):
         if part["needs"]:
             skip = any(importlib.util.find_spec(name) is None for name in part["needs"].split())
