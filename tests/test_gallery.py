@@ -1,9 +1,14 @@
-"""Entries of the gallery are short, whole, and in its index. `test_docs.py` runs their code."""
+"""Entries of the gallery are short, whole and in its index; every flaw has its picture.
+
+`test_docs.py` runs the code of both.
+"""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from tarpon.problems import FLAWS
 
 GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 INDEX = (GALLERY / "index.md").read_text()
@@ -46,3 +51,14 @@ def test_the_gallery_has_entries():
 def test_the_file_of_the_fixture_is_the_one_that_is_run():
     page = (GALLERY / "fixture.md").read_text()
     assert page.count(code(page)) == 2
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_every_flaw_of_the_zoo_is_drawn_and_described(flaw):
+    label = FLAWS[flaw].label
+    page = (GALLERY.parent / "read.md").read_text()
+    section = page.partition(f"### {label[:1].upper()}{label[1:]}\n")[2].partition("\n##")[0]
+    assert f'look("{flaw}")' in section
+    words = section.partition(f"(images/read/{flaw}.png)")[2]
+    assert (GALLERY.parent / "images" / "read" / f"{flaw}.png").exists()
+    assert len(words.split()) > 15 or flaw == "exact"
