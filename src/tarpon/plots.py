@@ -106,7 +106,7 @@ def ranks(
     ax.set(xlim=(0, 1), xlabel="Rank of the truth / (number of draws + 1)")
     ax.set(ylabel="Truths, relative to uniform")
     ax.set_ylim(0, 1.3 * max(high.max(), counts.max()))
-    ax.legend(frameon=False, loc="upper right", ncols=2)
+    ax.legend(frameon=False, fontsize="small", loc="upper right", ncols=2)
     return ax
 
 
