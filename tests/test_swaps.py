@@ -11,7 +11,7 @@ from scipy.stats import binom, kstest, rankdata
 from tarpon import Simulations
 from tarpon._whiten import replaced, whiten
 from tarpon.backends import _swaps
-from tarpon.inference import portfolio, swaps
+from tarpon.inference import portfolio, statistics
 
 FALSE_ALARM = 1e-6
 
@@ -78,7 +78,7 @@ def test_sums_are_those_of_their_definition():
 
 @pytest.mark.parametrize("n_points", [6, 11, 101])
 def test_moments_are_orthonormal_over_uniform_ranks(n_points):
-    table = swaps.components(n_points).astype(float)
+    table = statistics.components(n_points).astype(float)
     np.testing.assert_allclose(table.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(table.T @ table / n_points, np.eye(4), atol=1e-4)
     assert (np.diff(table[:, 0]) > 0).all()
@@ -87,18 +87,19 @@ def test_moments_are_orthonormal_over_uniform_ranks(n_points):
 
 class TestRowPValues:
     def test_ranks_below_the_tail(self):
-        statistics = np.random.default_rng(0).normal(size=(200, 3))
-        p = swaps.row_p_values(statistics, 200)
-        expected = 1 - (rankdata(statistics, axis=0) - 1) / 200
+        numbers = np.random.default_rng(0).normal(size=(200, 3))
+        p = statistics.row_p_values(numbers, 200)
+        expected = 1 - (rankdata(numbers, axis=0) - 1) / 200
         body = expected > 0.1
         np.testing.assert_allclose(p[body], expected[body])
-        assert (np.diff(p[np.argsort(statistics[:, 0]), 0]) <= 0).all()
+        assert (np.diff(p[np.argsort(numbers[:, 0]), 0]) <= 0).all()
 
     def test_all_rows_are_treated_alike(self):
-        statistics = np.random.default_rng(0).normal(size=(50, 2))
+        numbers = np.random.default_rng(0).normal(size=(50, 2))
         order = np.random.default_rng(1).permutation(50)
         np.testing.assert_array_equal(
-            swaps.row_p_values(statistics[order], 50), swaps.row_p_values(statistics, 50)[order]
+            statistics.row_p_values(numbers[order], 50),
+            statistics.row_p_values(numbers, 50)[order],
         )
 
     def test_combined_p_values_are_uniform(self):
@@ -106,7 +107,7 @@ class TestRowPValues:
         p = []
         for _ in range(2000):
             shared = rng.normal(size=(40, 1))
-            p.append(swaps.combine(shared + rng.normal(size=(40, 5)), np.ones(5)).p_value)
+            p.append(statistics.combine(shared + rng.normal(size=(40, 5)), np.ones(5)).p_value)
         assert (
             kstest(np.array(p) - rng.uniform(0, 1 / 40, size=2000), "uniform").pvalue > FALSE_ALARM
         )
@@ -114,14 +115,16 @@ class TestRowPValues:
     def test_adjusted_p_values_keep_the_familywise_rate(self):
         rng = np.random.default_rng(3)
         alarms = sum(
-            (swaps.combine(rng.normal(size=(40, 8)), np.ones(8)).adjusted <= 0.05).any()
+            (statistics.combine(rng.normal(size=(40, 8)), np.ones(8)).adjusted <= 0.05).any()
             for _ in range(2000)
         )
         assert alarms <= binom.isf(FALSE_ALARM, 2000, 0.05)
 
     def test_tiny_numbers_of_swaps_work(self):
         for n_rows in (2, 3, 9):
-            combined = swaps.combine(np.random.default_rng(0).normal(size=(n_rows, 3)), np.ones(3))
+            combined = statistics.combine(
+                np.random.default_rng(0).normal(size=(n_rows, 3)), np.ones(3)
+            )
             assert 1 / n_rows <= combined.p_value <= 1
 
 
@@ -161,7 +164,7 @@ def p_value(samples, theta, x, seed, n_swaps=39):
         Simulations(samples, theta), {}, x, n_swaps=n_swaps, rng=np.random.default_rng(seed)
     )
     families = portfolio.families(sums)
-    return swaps.combine(
+    return statistics.combine(
         np.column_stack(list(families.values())), portfolio.weights(families)
     ).p_value
 
