@@ -298,9 +298,9 @@ class _Adder:
         self.sums: Results = {}
 
     @staticmethod
-    def names(found: Results) -> set[str]:
-        """Return the names of what is a sum."""
-        return {name for name in found if name in _SUMS or name.startswith(_MOMENTS)}
+    def names(found: Results) -> list[str]:
+        """Return the names of what is a sum, in their order."""
+        return [name for name in found if name in _SUMS or name.startswith(_MOMENTS)]
 
     def add(self, found: Results) -> None:
         """Add the sums of other simulations."""
