@@ -135,6 +135,16 @@ class TestTails:
         np.testing.assert_allclose(p[[18, 19, 21, 22]], far)
         assert p[20] == p[17] == 3 / 20
 
+    def test_has_the_same_shape_in_other_units(self):
+        column = np.concatenate([np.arange(20.0), [17.5, 30.0]])[:, None]
+        p = statistics.row_p_values(column, 20)
+        np.testing.assert_allclose(statistics.row_p_values(column / 64, 20), p)
+
+    def test_one_row_beyond_is_enough(self):
+        column = np.concatenate([np.arange(10.0), [11.0]])[:, None]  # 9 lies beyond 8
+        p = statistics.row_p_values(column, 10)[:, 0]
+        np.testing.assert_allclose(p[[8, 9, 10]], [0.2, 0.1 / 2, 0.1 / 8])
+
     def test_equal_numbers_have_the_larger_p_value(self):
         column = np.array([[0.0], [1.0], [1.0], [1.0 + 1e-10], [2.0]])
         p = statistics.row_p_values(column, 5)[:, 0]

@@ -66,7 +66,7 @@ def row_p_values(statistics: Floats, n_rows: int) -> Floats:
     cut = int(np.ceil(0.9 * n_rows)) - 1
     for k, column in enumerate(statistics.T):
         ordered = np.sort(column[:n_rows])
-        p = (n_rows - np.searchsorted(ordered, column - 1e-9, side="left")) / n_rows
+        p = (n_rows - np.searchsorted(ordered, column - 1e-9)) / n_rows
         scale = np.median(ordered[cut + 1 :] - ordered[cut]) / np.log(2) if cut + 1 < n_rows else 0
         if scale > 0:
             far = column > ordered[cut]
