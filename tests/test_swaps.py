@@ -56,6 +56,42 @@ class TestPooledRanks:
         ranks, _ = _swaps.pooled_ranks(np.concatenate([scores, copies], axis=1), 20, played)
         np.testing.assert_array_equal(ranks[:, 20], ranks[np.arange(4), played[:, 0]])
 
+    def test_extra_points_are_tied_where_the_played_ones_are(self):
+        rng = np.random.default_rng(2)
+        scores, played = rng.integers(4, size=(3, 9, 5)), rng.integers(6, size=(3, 3))
+        ranks, tied = _swaps.pooled_ranks(scores, 6, played)
+        for i in range(3):
+            for j in range(6):
+                alone = [(scores[i, :6, k] == scores[i, j, k]).sum() == 1 for k in range(5)]
+                assert tied[i, j] == 5 - sum(alone)
+            assert tied[i, 6:].tolist() == tied[i, played[i]].tolist()
+        assert ranks.dtype == np.uint16
+
+    def test_of_very_many_points_fit(self, monkeypatch):
+        # As Python, since compiling it for one test takes longer than running it.
+        kernel = getattr(_swaps._rank_kernel, "py_func", _swaps._rank_kernel)
+        monkeypatch.setattr(_swaps, "_rank_kernel", kernel)
+        scores = np.arange(2**16 + 1)[None, ::-1, None]
+        ranks, _ = _swaps.pooled_ranks(scores, 2**16, np.array([[5]]))
+        assert ranks.dtype == np.uint32
+        np.testing.assert_array_equal(ranks[0, : 2**16, 0], np.arange(2**16)[::-1])
+        ranks, _ = _swaps.pooled_ranks(scores[:, 1:], 2**16 - 1, np.array([[5]]))
+        assert ranks.dtype == np.uint16
+
+    @pytest.mark.parametrize(
+        ("given", "kept"),
+        [("f2", "f4"), ("f4", "f4"), ("f8", "f8"), ("?", "i8"), ("i2", "i8"), ("u8", "u8")],
+    )
+    def test_compare_numbers_as_they_are(self, given, kept):
+        assert _swaps._comparable(np.dtype(given)) == np.dtype(kept)
+
+    @pytest.mark.parametrize("dtype", ["f8", "i8"])
+    def test_tell_numbers_apart_that_are_close(self, dtype):
+        scores = np.array([2**53 - 1, 2**53 - 3, 2**53 - 2]).astype(dtype)[None, :, None]
+        assert _swaps.pooled_ranks(scores, 3, none_played(1))[0].ravel().tolist() == [2, 0, 1]
+        ranks, _ = _swaps.weighted_ranks(scores, np.ones((1, 3)), none_played(1), 3)
+        assert ranks.ravel().tolist() == [2, 0, 1]
+
 
 def test_sums_are_those_of_their_definition():
     rng = np.random.default_rng(0)
