@@ -65,7 +65,11 @@ STUDIES = {
         },
         ("tests/test_ranks_and_curves.py",),
     ),
-    "bands": Study({"inference.bands": ("*",)}, ("tests/test_bands.py",), ("any_size",)),
+    "bands": Study(
+        {"inference.bands": ("*",)},
+        ("tests/test_bands.py",),
+        ("any_size", "only_then", "stated", "without_force", "long_convolutions", "jump_where"),
+    ),
     "statistics": Study(
         {"inference.statistics": ("*",)}, ("tests/test_statistics.py",), ("uniform", "rate")
     ),

@@ -127,35 +127,39 @@ def test_small_p_values_do_not_jump_where_the_union_bound_takes_over():
     assert p[-1] < 1e-9
 
 
-def chance(tails, low, high, counts_of):
-    """Return the probability that counts lie between bounds, by going through all histograms."""
-    sizes = np.diff(tails.part, prepend=0, append=tails.whole)
-    sizes = sizes if counts_of is np.cumsum else tails.part
-    total = 0.0
-    for counts in product(range(tails.n + 1), repeat=len(sizes)):
-        if sum(counts) == tails.n:
-            found = counts_of(counts)[: len(low)]
-            if (found >= low).all() and (found <= high).all():
-                total += multinomial.pmf(counts, tails.n, sizes / tails.whole)
-    return total
+class Every:
+    """All that counts can be, and how likely that is."""
+
+    def __init__(self, tails, sizes, counts_of):
+        every = [c for c in product(range(tails.n + 1), repeat=len(sizes)) if sum(c) == tails.n]
+        self.tails, self.counts = tails, counts_of(every)[:, : len(tails.part)]
+        self.probability = multinomial.pmf(every, tails.n, np.array(sizes) / tails.whole)
+
+    def inside(self, low, high):
+        within = (self.counts >= low) & (self.counts <= high)
+        return self.probability[within.all(axis=1)].sum()
 
 
-CURVE = bands._Tails(6, np.array([1, 3, 4]), 7)
-BINS = bands._Tails(6, np.array([1, 3, 2]), 6)
+def sums(counts):
+    return np.cumsum(counts, axis=1)
+
+
+CURVE = Every(bands._Tails(6, np.array([1, 3, 4]), 7), (1, 2, 1, 3), sums)
+BINS = Every(bands._Tails(6, np.array([1, 3, 2]), 6), (1, 3, 2), np.array)
 
 
 class TestProbabilities:
     @pytest.mark.parametrize("seed", range(12))
     def test_of_curves_are_those_of_all_histograms(self, seed):
         low, high = np.sort(np.random.default_rng(seed).integers(7, size=(2, 3)), axis=0)
-        expected = chance(CURVE, low, high, np.cumsum)
-        assert bands._curve_inside(CURVE, low, high) == pytest.approx(expected, abs=1e-14)
+        expected = CURVE.inside(low, high)
+        assert bands._curve_inside(CURVE.tails, low, high) == pytest.approx(expected, abs=1e-14)
 
     @pytest.mark.parametrize("seed", range(12))
     def test_of_bins_are_those_of_all_histograms(self, seed):
         low, high = np.sort(np.random.default_rng(seed).integers(5, size=(2, 3)), axis=0)
-        expected = chance(BINS, low, high, np.array)
-        assert bands._bins_inside(BINS, low, high) == pytest.approx(expected, abs=1e-14)
+        expected = BINS.inside(low, high)
+        assert bands._bins_inside(BINS.tails, low, high) == pytest.approx(expected, abs=1e-14)
 
     @pytest.mark.parametrize(
         ("low", "high"),
@@ -167,8 +171,8 @@ class TestProbabilities:
         ],
     )
     def test_of_curves_are_zero_where_no_curve_fits(self, low, high):
-        expected = chance(CURVE, np.array(low), np.array(high), np.cumsum)
-        found = bands._curve_inside(CURVE, np.array(low), np.array(high))
+        expected = CURVE.inside(low, high)
+        found = bands._curve_inside(CURVE.tails, np.array(low), np.array(high))
         assert found == pytest.approx(expected, abs=1e-14)
 
     @pytest.mark.parametrize(
@@ -183,8 +187,8 @@ class TestProbabilities:
         ],
     )
     def test_of_bins_are_zero_where_none_fit(self, low, high):
-        expected = chance(BINS, np.array(low), np.array(high), np.array)
-        found = bands._bins_inside(BINS, np.array(low), np.array(high))
+        expected = BINS.inside(low, high)
+        found = bands._bins_inside(BINS.tails, np.array(low), np.array(high))
         assert found == pytest.approx(expected, abs=1e-14)
 
     def test_of_bins_with_large_counts_are_those_of_the_binomial(self):
@@ -198,8 +202,9 @@ class TestProbabilities:
 
 
 class TestNarrowest:
-    def definition(self, tails, counts_of, alpha):
+    def definition(self, every, alpha):
         """Return the bounds of the largest local level that are left with probability ≤ alpha."""
+        tails = every.tails
         counts = np.arange(tails.n + 1)[:, None]
         levels = 2 * np.minimum(
             binom.cdf(counts, tails.n, tails.z), binom.sf(counts - 1, tails.n, tails.z)
@@ -210,20 +215,20 @@ class TestNarrowest:
             if not kept.any(axis=0).all():
                 break
             low, high = kept.argmax(axis=0), tails.n - kept[::-1].argmax(axis=0)
-            if 1 - chance(tails, low, high, counts_of) > alpha + 1e-12:
+            if 1 - every.inside(low, high) > alpha + 1e-12:
                 break
             best = low.tolist(), high.tolist()
         return best
 
     @pytest.mark.parametrize("alpha", [0.02, 0.05, 0.2, 0.5, 0.7])
     def test_bounds_of_curves(self, alpha):
-        low, high = bands._narrowest(CURVE, bands._curve_inside, alpha)
-        assert (low.tolist(), high.tolist()) == self.definition(CURVE, np.cumsum, alpha)
+        low, high = bands._narrowest(CURVE.tails, bands._curve_inside, alpha)
+        assert (low.tolist(), high.tolist()) == self.definition(CURVE, alpha)
 
     @pytest.mark.parametrize("alpha", [0.02, 0.05, 0.2, 0.5, 0.7])
     def test_bounds_of_bins(self, alpha):
         low, high = bands.histogram_band(6, (1, 3, 2), 1 - alpha)
-        assert (low.tolist(), high.tolist()) == self.definition(BINS, np.array, alpha)
+        assert (low.tolist(), high.tolist()) == self.definition(BINS, alpha)
 
     def test_bounds_do_not_depend_on_how_they_are_searched(self, monkeypatch):
         tails = bands._Tails(300, np.arange(1, 60), 60)
