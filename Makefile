@@ -1,7 +1,7 @@
 PY ?= python3
 BIN := .venv/bin
 
-.PHONY: demo docs figures test test-fast test-interop lint peers clean
+.PHONY: demo docs figures test test-fast test-interop lint peers mutants clean
 
 demo: .venv/.stamp
 	$(BIN)/tarpon demo
@@ -36,6 +36,10 @@ test-interop: .venv-interop/.stamp
 	OMP_NUM_THREADS=1 KERAS_BACKEND=torch .venv-interop/bin/python -m pytest -q -n 2 --dist loadfile --interop \
 		tests/interop tests/test_torch.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
 
+# Small changes to what is exact, one at a time: does a test fail? Writes docs/mutants.md.
+mutants: .venv-mutants/.stamp
+	.venv-mutants/bin/python tests/mutants.py --write
+
 .venv/.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PY) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check -U "pip>=25.1"
@@ -59,5 +63,11 @@ test-interop: .venv-interop/.stamp
 	.venv-interop/bin/python -m pip download -q --no-deps --no-binary tarp -d .venv-interop/sdists tarp==0.1.1
 	touch $@
 
+.venv-mutants/.stamp: pyproject.toml
+	test -x .venv-mutants/bin/python || $(PY) -m venv .venv-mutants
+	.venv-mutants/bin/python -m pip install -q --disable-pip-version-check -U "pip>=25.1"
+	.venv-mutants/bin/python -m pip install -q --disable-pip-version-check -e . --group mutants
+	touch $@
+
 clean:
-	rm -rf .venv .venv-peers .venv-interop
+	rm -rf .venv .venv-peers .venv-interop .venv-mutants .mutants

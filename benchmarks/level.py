@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 
 import tarpon
 from tarpon.inference import portfolio
-from tarpon.inference.swaps import combine
+from tarpon.inference.statistics import combine
 
 LEVELS = (0.01, 0.05, 0.1)
 PAGE = Path(__file__).parents[1] / "docs" / "level.md"

@@ -15,7 +15,7 @@ from scipy.stats import binom
 import tarpon
 from tarpon import report
 from tarpon.cli import main
-from tarpon.inference.swaps import adjusted
+from tarpon.inference.statistics import adjusted
 from tarpon.problems import zoo
 
 FALSE_ALARM = 1e-6

@@ -3,15 +3,19 @@
 import os
 import subprocess
 import sys
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
-from scipy.stats import binom, kstest, rankdata
+from scipy.stats import binom, rankdata
 
+import tarpon
 from tarpon import Simulations
 from tarpon._whiten import whiten
 from tarpon.backends import _swaps
-from tarpon.inference import portfolio, swaps
+from tarpon.engine import Unfinished
+from tarpon.inference import portfolio, statistics, swaps
+from tarpon.regions import HalfLines, Scores, Values
 
 FALSE_ALARM = 1e-6
 
@@ -52,6 +56,42 @@ class TestPooledRanks:
         ranks, _ = _swaps.pooled_ranks(np.concatenate([scores, copies], axis=1), 20, played)
         np.testing.assert_array_equal(ranks[:, 20], ranks[np.arange(4), played[:, 0]])
 
+    def test_extra_points_are_tied_where_the_played_ones_are(self):
+        rng = np.random.default_rng(2)
+        scores, played = rng.integers(4, size=(3, 9, 5)), rng.integers(6, size=(3, 3))
+        ranks, tied = _swaps.pooled_ranks(scores, 6, played)
+        for i in range(3):
+            for j in range(6):
+                alone = [(scores[i, :6, k] == scores[i, j, k]).sum() == 1 for k in range(5)]
+                assert tied[i, j] == 5 - sum(alone)
+            assert tied[i, 6:].tolist() == tied[i, played[i]].tolist()
+        assert ranks.dtype == np.uint16
+
+    def test_of_very_many_points_fit(self, monkeypatch):
+        # As Python, since compiling it for one test takes longer than running it.
+        kernel = getattr(_swaps._rank_kernel, "py_func", _swaps._rank_kernel)
+        monkeypatch.setattr(_swaps, "_rank_kernel", kernel)
+        scores = np.arange(2**16 + 1)[None, ::-1, None]
+        ranks, _ = _swaps.pooled_ranks(scores, 2**16, np.array([[5]]))
+        assert ranks.dtype == np.uint32
+        np.testing.assert_array_equal(ranks[0, : 2**16, 0], np.arange(2**16)[::-1])
+        ranks, _ = _swaps.pooled_ranks(scores[:, 1:], 2**16 - 1, np.array([[5]]))
+        assert ranks.dtype == np.uint16
+
+    @pytest.mark.parametrize(
+        ("given", "kept"),
+        [("f2", "f4"), ("f4", "f4"), ("f8", "f8"), ("?", "i8"), ("i2", "i8"), ("u8", "u8")],
+    )
+    def test_compare_numbers_as_they_are(self, given, kept):
+        assert _swaps._comparable(np.dtype(given)) == np.dtype(kept)
+
+    @pytest.mark.parametrize("dtype", ["f8", "i8"])
+    def test_tell_numbers_apart_that_are_close(self, dtype):
+        scores = np.array([2**53 - 1, 2**53 - 3, 2**53 - 2]).astype(dtype)[None, :, None]
+        assert _swaps.pooled_ranks(scores, 3, none_played(1))[0].ravel().tolist() == [2, 0, 1]
+        ranks, _ = _swaps.weighted_ranks(scores, np.ones((1, 3)), none_played(1), 3)
+        assert ranks.ravel().tolist() == [2, 0, 1]
+
 
 def test_sums_are_those_of_their_definition():
     rng = np.random.default_rng(0)
@@ -74,55 +114,6 @@ def test_sums_are_those_of_their_definition():
     np.testing.assert_allclose(
         crossed, np.einsum("bik,il->bkl", chosen, others), rtol=1e-4, atol=1e-5
     )
-
-
-@pytest.mark.parametrize("n_points", [6, 11, 101])
-def test_moments_are_orthonormal_over_uniform_ranks(n_points):
-    table = swaps.components(n_points).astype(float)
-    np.testing.assert_allclose(table.mean(axis=0), 0, atol=1e-5)
-    np.testing.assert_allclose(table.T @ table / n_points, np.eye(4), atol=1e-4)
-    assert (np.diff(table[:, 0]) > 0).all()
-    assert table[0, 1] > 0 > table[n_points // 2, 1]
-
-
-class TestRowPValues:
-    def test_ranks_below_the_tail(self):
-        statistics = np.random.default_rng(0).normal(size=(200, 3))
-        p = swaps.row_p_values(statistics, 200)
-        expected = 1 - (rankdata(statistics, axis=0) - 1) / 200
-        body = expected > 0.1
-        np.testing.assert_allclose(p[body], expected[body])
-        assert (np.diff(p[np.argsort(statistics[:, 0]), 0]) <= 0).all()
-
-    def test_all_rows_are_treated_alike(self):
-        statistics = np.random.default_rng(0).normal(size=(50, 2))
-        order = np.random.default_rng(1).permutation(50)
-        np.testing.assert_array_equal(
-            swaps.row_p_values(statistics[order], 50), swaps.row_p_values(statistics, 50)[order]
-        )
-
-    def test_combined_p_values_are_uniform(self):
-        rng = np.random.default_rng(2)
-        p = []
-        for _ in range(2000):
-            shared = rng.normal(size=(40, 1))
-            p.append(swaps.combine(shared + rng.normal(size=(40, 5)), np.ones(5)).p_value)
-        assert (
-            kstest(np.array(p) - rng.uniform(0, 1 / 40, size=2000), "uniform").pvalue > FALSE_ALARM
-        )
-
-    def test_adjusted_p_values_keep_the_familywise_rate(self):
-        rng = np.random.default_rng(3)
-        alarms = sum(
-            (swaps.combine(rng.normal(size=(40, 8)), np.ones(8)).adjusted <= 0.05).any()
-            for _ in range(2000)
-        )
-        assert alarms <= binom.isf(FALSE_ALARM, 2000, 0.05)
-
-    def test_tiny_numbers_of_swaps_work(self):
-        for n_rows in (2, 3, 9):
-            combined = swaps.combine(np.random.default_rng(0).normal(size=(n_rows, 3)), np.ones(3))
-            assert 1 / n_rows <= combined.p_value <= 1
 
 
 class TestWhitening:
@@ -188,7 +179,7 @@ def p_value(samples, theta, x, seed, n_swaps=39):
         Simulations(samples, theta), {}, x, n_swaps=n_swaps, rng=np.random.default_rng(seed)
     )
     families = portfolio.families(sums)
-    return swaps.combine(
+    return statistics.combine(
         np.column_stack(list(families.values())), portfolio.weights(families)
     ).p_value
 
@@ -259,3 +250,351 @@ def test_the_number_of_threads_changes_nothing():
         for n in (1, 2)
     }
     assert len(said) == 1
+
+
+def small(n_sims=21, n_draws=7, n_dims=3, *, seed=0, weighted=False, levels=None):
+    """Return a few simulations, weighted or not, full of ties if there are but few levels."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n_draws + 1, n_sims, n_dims)) + rng.normal(size=(n_sims, n_dims))
+    if levels:
+        points = np.floor(levels * points)
+    own, weights = rng.normal(size=n_sims), rng.normal(size=(n_draws, n_sims))
+    weights[0, ::3] = -np.inf
+    more = {"log_weights": weights, "log_weights_theta": own} if weighted else {}
+    return Simulations(points[1:], points[0], **more)
+
+
+def few_parts(n_sims, n_draws, seed=1):
+    scores = np.random.default_rng(seed).normal(size=(n_draws + 1, n_sims, 2))
+    return {
+        "marginals": swaps.Part(HalfLines()),
+        "total": swaps.Part(Scores(lambda theta, x: theta.sum(axis=-1))),
+        "views": swaps.Part(Scores(lambda theta, x: np.abs(theta)), pooled=True),
+        "known": swaps.Part(Values(scores[1:], scores[0])),
+    }
+
+
+def ranked(scores, weights):
+    """Return ranks of scores `(n_points, n_scores)`, and in how many each point is tied."""
+    ranks, tied = np.zeros(scores.shape, int), np.zeros(len(scores), int)
+    for k, column in enumerate(scores.T):
+        before = np.arange(len(column))
+        for j, own in enumerate(column):
+            below = (column < own) | ((column == own) & (before < j))
+            if weights is None:
+                ranks[j, k] = below.sum()
+                tied[j] += (column == own).sum() > 1
+            else:
+                level = (weights[below].sum() + weights[j] / 2) / weights.sum()
+                ranks[j, k] = min(int(1000 * level), 999)
+                tied[j] += weights[j] > 0 and ((column == own) & (weights > 0)).sum() > 1
+    return ranks, tied
+
+
+class ByHand:
+    """The sums of the swap test, added up one simulation and labelling at a time."""
+
+    def __init__(self, sims, parts, features, n_swaps, most_chosen, seed, block_bytes):
+        label, choose = np.random.default_rng(seed).spawn(2)
+        self.chosen = np.sort(choose.permutation(sims.n_dims)[:most_chosen])
+        seed = int(label.integers(2**63))
+        self.table = statistics.components(1000 if sims.weighted else sims.n_draws + 1)
+        self.table = self.table.astype(float)
+        centres = sims.centres()
+        self.slope_of = (centres - centres.mean(axis=0)) / centres.std(axis=0)
+        self.features, self.n_rows, self.n_sims = features, n_swaps + 1, sims.n_sims
+        self.moments, self.truths = {}, {name: [] for name in parts}
+        self.slope = np.zeros((self.n_rows, sims.n_dims))
+        self.ties, self.width = np.zeros(self.n_rows), np.zeros((self.n_rows, features.shape[1]))
+        self.products = np.zeros((self.n_rows, sims.n_dims, sims.n_dims))
+        self.data = np.zeros((self.n_rows, len(self.chosen), features.shape[1]))
+        self.own_weights = []
+        for block in sims.blocks(block_bytes):
+            hide, label, _ = np.random.default_rng([seed, block.where.start]).spawn(3)
+            block = block.hidden(hide)
+            slots = np.concatenate([block.truth[None], block.labels(n_swaps, label)])
+            for i, where in enumerate(range(block.where.start, block.where.stop)):
+                weights = block.weights[:, i] if sims.weighted else None
+                if sims.weighted:
+                    self.own_weights.append(weights[block.truth[i]] / weights.sum())
+                for name, part in parts.items():
+                    scores = part.region.scores(block)[:, i]
+                    found = ranked(scores.reshape(len(scores), -1), weights)
+                    self.add(name, part.pooled, found, slots[:, i], where)
+
+    def add(self, name, pooled, found, slots, where):
+        for b, slot in enumerate(slots):
+            ranks, tied = found[0][slot], found[1][slot]
+            moments = self.table[ranks].T
+            moments = moments.mean(axis=1, keepdims=True) if pooled else moments
+            sums = self.moments.setdefault(name, np.zeros((self.n_rows, *moments.shape)))
+            sums[b] += moments
+            if b == 0:
+                self.truths[name].append(ranks)
+            if name == "marginals":
+                scores = self.table[ranks, 0]
+                self.slope[b] += scores * self.slope_of[where]
+                self.ties[b] += tied
+                self.products[b] += np.outer(scores, scores)
+                self.data[b] += np.outer(scores[self.chosen], self.features[where])
+                self.width[b] += self.table[ranks, 1].sum() * self.features[where]
+
+    @property
+    def gauge(self):
+        """One over the root mean square of the normal scores, row by row."""
+        return (np.einsum("bkk->bk", self.products) / self.n_sims) ** -0.5
+
+    @property
+    def pairs(self):
+        both = self.products * self.gauge[:, :, None] * self.gauge[:, None]
+        return np.triu(both[:, self.chosen][:, :, self.chosen], 1)
+
+
+def standard(sums):
+    sd = sums.std(axis=0)
+    return np.where(sd > 1e-6, (sums - sums.mean(axis=0)) / np.where(sd > 1e-6, sd, 1), 0)
+
+
+@pytest.mark.parametrize("block_bytes", [1500, 10**6], ids=["blocks", "one block"])
+@pytest.mark.parametrize(
+    "sims",
+    [small(), small(levels=2), small(weighted=True), small(weighted=True, levels=2)],
+    ids=["plain", "ties", "weighted", "weighted ties"],
+)
+class TestSumsByHand:
+    def sums(self, sims, block_bytes, monkeypatch):
+        monkeypatch.setattr(swaps, "_BLOCK_BYTES", block_bytes)
+        features = np.random.default_rng(5).normal(size=(sims.n_sims, 2)).astype("f4")
+        parts = few_parts(sims.n_sims, sims.n_draws)
+        found = swaps.swap(
+            sims, parts, features, n_swaps=9, most_chosen=2, rng=np.random.default_rng(7)
+        )
+        return found, ByHand(sims, parts, features, 9, 2, 7, block_bytes)
+
+    def test_moments(self, sims, block_bytes, monkeypatch):
+        found, wanted = self.sums(sims, block_bytes, monkeypatch)
+        assert (found.n_sims, found.n_rows, found.n_plays) == (21, 10, 0)
+        assert list(found.moments) == ["marginals", "total", "views", "known"]
+        for name in ("total", "views", "known"):
+            np.testing.assert_allclose(
+                found.moments[name], standard(wanted.moments[name]), atol=1e-3
+            )
+        marginals = wanted.moments["marginals"]
+        known = standard(marginals) if sims.weighted else marginals / np.sqrt(21)
+        known[:, 0] *= wanted.gauge
+        np.testing.assert_allclose(found.moments["marginals"], known, atol=1e-3)
+
+    def test_products(self, sims, block_bytes, monkeypatch):
+        found, wanted = self.sums(sims, block_bytes, monkeypatch)
+        np.testing.assert_array_equal(found.chosen, wanted.chosen)
+        np.testing.assert_allclose(found.slope, standard(wanted.slope), atol=1e-3)
+        np.testing.assert_allclose(found.pairs, standard(wanted.pairs), atol=1e-3)
+        gauged = wanted.data * wanted.gauge[:, wanted.chosen][..., None]
+        np.testing.assert_allclose(found.data, standard(gauged), atol=1e-3)
+        np.testing.assert_allclose(found.data_width, standard(wanted.width), atol=1e-3)
+        both = np.stack([wanted.pairs[0], wanted.pairs.mean(axis=0)]) / 21
+        np.testing.assert_allclose(found.correlations, both, atol=1e-4)
+        np.testing.assert_array_equal(found.features, wanted.features)
+
+    def test_ties(self, sims, block_bytes, monkeypatch):
+        found, wanted = self.sums(sims, block_bytes, monkeypatch)
+        np.testing.assert_allclose(found.ties, standard(wanted.ties), atol=1e-4)
+        assert found.share_tied == pytest.approx(wanted.ties.mean() / (21 * 3))
+
+    def test_ranks_of_truths_by_one_score(self, sims, block_bytes, monkeypatch):
+        found, wanted = self.sums(sims, block_bytes, monkeypatch)
+        assert list(found.measured) == [swaps.RANK + "total"]
+        ranks, middle = (
+            found.measured[swaps.RANK + "total"],
+            np.array(wanted.truths["total"])[:, 0],
+        )
+        if not sims.weighted:
+            np.testing.assert_array_equal(ranks, middle)
+        else:
+            reach = 500 * np.array(wanted.own_weights)
+            assert (abs(ranks - middle) <= reach + 1).all()
+            assert (ranks != middle).any()
+
+
+class TestPartsOfSimulations:
+    features = np.random.default_rng(5).normal(size=(64, 2)).astype("f4")
+
+    def swap(self, sims, **more):
+        return swaps.swap(
+            sims, few_parts(64, 7), self.features, n_swaps=9, most_chosen=2,
+            rng=np.random.default_rng(7), **more,
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_add_up_to_the_whole(self, weighted, monkeypatch):
+        monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
+        monkeypatch.setattr(swaps, "_BLOCK_BYTES", 1600)
+        sims = small(64, weighted=weighted)
+        whole = self.swap(sims)
+        sims._set(part_bytes=3200)
+        parts = self.swap(sims)
+        for name, sums in whole.moments.items():
+            np.testing.assert_allclose(parts.moments[name], sums, atol=1e-3)
+        for name in ("slope", "pairs", "data", "data_width", "ties", "correlations", "features"):
+            np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-3)
+        for name, ranks in whole.measured.items():
+            np.testing.assert_array_equal(parts.measured[name], ranks)
+
+    def test_bring_along_what_else_is_asked_for(self, monkeypatch):
+        monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
+        sims = small(64)
+        sims._set(part_bytes=3200)
+        found = self.swap(
+            sims, beside=lambda piece: {"first": piece.theta[:, 0], "slopes": piece.theta[:, 1]}
+        )
+        assert set(found.measured) == {"first", "slopes", swaps.RANK + "total"}
+        np.testing.assert_array_equal(found.measured["first"], sims.theta[:, 0])
+        np.testing.assert_array_equal(found.measured["slopes"], sims.theta[:, 1])
+
+    def test_are_as_large_as_their_sums_make_worthwhile(self):
+        """A part of the draws is eight times as large as the sums made of it, at least."""
+        sims, said = small(64), []
+        sims._set(part_bytes=1)
+        engine = tarpon.Engine(progress=lambda *told: said.append(told))
+        rng = np.random.default_rng(0)
+        portfolio.swapped(sims.on(engine.start(dict, 0)), {}, self.features, n_swaps=4, rng=rng)
+        plain = swaps._Recipe(statistics.components(8), np.arange(3), 5, 0, None, None)
+        parts = portfolio.parts(sims, {}, rng)
+        sums = plain.sums(sims, parts=parts, slope_of=np.zeros((64, 3)), features=self.features)
+        n_bytes = sum(sums[name].nbytes for name in swaps._Adder.names(sums))
+        assert plain.n_bytes(3, 2) == n_bytes
+        step = sims.step(8 * n_bytes)
+        assert [told for told in said if told[0] == "swaps"] == [
+            ("swaps", k + 1, -(-64 // step)) for k in range(-(-64 // step))
+        ]
+        planted = swaps._Recipe(statistics.components(8), np.arange(3), 5, 0, Moved(0.0), None)
+        assert planted.n_all == 5 + 3 + 6
+        assert planted.n_bytes(3, 2) - n_bytes == 4 * 9 * (4 * 9 + 3 + 1)
+
+    def test_may_be_shared_out(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
+        sims = small(64)
+        sims._set(part_bytes=3200)
+        whole = self.swap(sims)
+        for i in range(2):
+            engine = tarpon.Engine(resume=tmp_path, shard=(i, 2))
+            with pytest.raises(Unfinished, match=f"shard {i}/2"):
+                self.swap(sims.on(engine.start(dict, 0)))
+        assert len(list(tmp_path.glob("swaps-*.npz"))) == 4
+        merged = self.swap(
+            sims.on(tarpon.Engine(resume=tmp_path, on_missing="raise").start(dict, 0))
+        )
+        np.testing.assert_array_equal(merged.pairs, whole.pairs)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Plants points that are moved."""
+
+    by: float
+    n_plays: int = 3
+    n_extra: int = 6
+
+    def points(self, block, played):
+        return block.pooled[played, np.arange(played.shape[1])] + self.by
+
+
+class TestPlants:
+    def swap(self, sims, by):
+        return swaps.swap(
+            sims, few_parts(21, 7), np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
+            rng=np.random.default_rng(7), plants=Moved(by),
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_that_change_nothing_give_the_sums_of_their_plays(self, weighted):
+        found = self.swap(small(weighted=weighted), 0.0)
+        assert (found.n_rows, found.n_plays) == (10, 3)
+        for sums in (*found.moments.values(), found.slope, found.ties):
+            assert len(sums) == 10 + 3 + 6
+            np.testing.assert_allclose(sums[13:16], sums[10:13], atol=1e-5)
+            np.testing.assert_allclose(sums[16:], sums[10:13], atol=1e-5)
+        assert len(found.pairs) == len(found.data) == len(found.data_width) == 10
+        # Plays are no truths: they differ from each other, and from the real labelling.
+        bias = found.moments["total"][:, 0, 0]
+        assert len(set(bias[[0, 10, 11, 12]].round(6))) == 4
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_leave_the_swaps_as_they_are(self, weighted):
+        sims = small(weighted=weighted)
+        found, other = self.swap(sims, 0.0), self.swap(sims, 50.0)
+        for name, sums in found.moments.items():
+            np.testing.assert_allclose(other.moments[name][:13], sums[:13], atol=1e-5)
+
+    def test_beyond_all_others_rank_highest(self):
+        found = self.swap(small(), 50.0)
+        highest = statistics.components(8)[-1]
+        tails = np.sqrt(21) * highest[2]
+        np.testing.assert_allclose(found.moments["marginals"][13:, 2], tails, rtol=1e-4)
+        # What came with the draws is not known of them: there they stand for themselves.
+        np.testing.assert_allclose(found.moments["known"][13:16], found.moments["known"][10:13])
+
+    def test_scores_of_a_wrong_shape_are_refused(self):
+        parts = few_parts(21, 7) | {"bad": swaps.Part(Scores(lambda theta, x: theta[:3, :, 0]))}
+        with pytest.raises(ValueError, match=r"scores must be \(14, 21\) .*but got \(3, 21\)"):
+            swaps.swap(
+                small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
+                rng=np.random.default_rng(7), plants=Moved(0.0),
+            )  # fmt: skip
+
+    def test_scores_that_are_no_numbers_are_refused(self):
+        parts = few_parts(21, 7) | {"bad": swaps.Part(Scores(lambda theta, x: theta[..., 0] + 1j))}
+        with pytest.raises(TypeError, match="`scores` must hold real numbers, but got complex128"):
+            swaps.swap(
+                small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
+                rng=np.random.default_rng(7),
+            )  # fmt: skip
+
+
+def test_sums_on_the_host_are_the_same():
+    sims, features = small(), np.ones((21, 1), "f4")
+    found = swaps.swap(
+        sims, few_parts(21, 7), features, n_swaps=9, most_chosen=2, rng=np.random.default_rng(7)
+    )
+    host = found.on_host()
+    for field in fields(found):
+        here, there = getattr(found, field.name), getattr(host, field.name)
+        for name in here if isinstance(here, dict) else ():
+            np.testing.assert_array_equal(there[name], here[name])
+        if not isinstance(here, dict):
+            np.testing.assert_array_equal(there, here)
+
+
+class TestSpread:
+    def spread(self, ranks, seed=0):
+        n = len(ranks)
+        own = np.log(np.where(np.arange(n) % 2, 2.0, 5.0))
+        sims = Simulations(
+            np.zeros((3, n, 1)), np.zeros((n, 1)),
+            log_weights=np.log(np.full((3, n), 5 / 3)), log_weights_theta=own,
+        )  # fmt: skip
+        block = next(sims.blocks()).hidden(np.random.default_rng(1))
+        return swaps._spread(ranks, block, 1000, np.random.default_rng(seed))
+
+    def test_goes_over_the_truths_own_weight_and_no_further(self):
+        ranks = np.full(40_000, 500)
+        spread = self.spread(ranks)
+        assert spread.dtype == np.int64
+        half, seventh = spread[::2], spread[1::2]
+        assert (half.min(), half.max()) == (250, 750)
+        assert (seventh.min(), seventh.max()) == (357, 643)
+        # Uniform, so the mean lies within six standard errors: false alarm 2e-9.
+        assert abs(half.mean() - 500) < 6 * 500 / np.sqrt(12 * 20_000)
+
+    def test_ends_where_levels_do(self):
+        assert self.spread(np.zeros(2000, int)).min() == 0
+        assert self.spread(np.full(2000, 999)).max() == 999
+
+
+def test_columns_are_standardised_and_constant_ones_zero():
+    columns = np.column_stack([np.arange(5.0), np.full(5, 3.0), -2 * np.arange(5.0)])
+    out = swaps._standard_columns(columns)
+    assert out.dtype == np.float32
+    np.testing.assert_allclose(out[:, 0], (np.arange(5) - 2) / np.sqrt(2), rtol=1e-6)
+    assert not out[:, 1].any()
+    np.testing.assert_allclose(out[:, 2], -out[:, 0])

@@ -6,7 +6,7 @@ from scipy.signal import lfilter
 from scipy.stats import binom
 
 import tarpon
-from tarpon import Simulations
+from tarpon import Simulations, _unequal
 from tarpon._unequal import Draws, accepted, effective
 from tarpon.adapters import chains
 from tarpon.backends._swaps import pooled_ranks, weighted_ranks
@@ -381,6 +381,27 @@ class TestWeightedRanks:
         assert ranks[0, :, 0].tolist() == [800, 100, 250, 450]
         assert tied[0].tolist() == [0, 0, 1, 1]
 
+    def test_of_extra_points_are_those_in_the_place_of_others(self):
+        rng = np.random.default_rng(0)
+        scores, weights = rng.normal(size=(5, 12, 2)).round(1), rng.uniform(size=(5, 8))
+        played = rng.integers(8, size=(5, 4))
+        scores[:, 8:10] = scores[np.arange(5)[:, None], played[:, :2]]
+        ranks, tied = weighted_ranks(scores, weights, played, 1000)
+        for i, e, k in np.ndindex(5, 4, 2):
+            own = scores[i, 8 + e, k]
+            others = np.delete(np.arange(8), played[i, e])
+            below = weights[i, others][scores[i, others, k] < own].sum()
+            level = (below + weights[i, played[i, e]] / 2) / weights[i].sum()
+            assert ranks[i, 8 + e, k] == int(1000 * level)
+            assert tied[i, 8 + e] == tied[i, played[i, e]]
+
+    def test_of_points_without_weight_are_levels_too(self):
+        scores = np.array([9.0, 1.0, 2.0, 9.0, 9.5, 0.5])[None, :, None]
+        weights = np.array([[0.0, 1.0, 1.0, 0.0]])
+        ranks, tied = weighted_ranks(scores, weights, np.array([[0, 3]]), 10)
+        assert ranks[0, :, 0].tolist() == [9, 2, 7, 9, 9, 0]
+        assert not tied.any()
+
 
 class TestLabels:
     def test_are_as_likely_as_they_weigh(self):
@@ -416,3 +437,238 @@ def test_stored_draws_give_what_those_in_memory_give(tmp_path):
     assert not stored.at_hand
     for test in (tarpon.tarp, tarpon.sbc, quick_check):
         assert test(stored, rng=0).p_value == test(at_hand, rng=0).p_value
+
+
+class TestDraws:
+    """How many draws there are, and what they are worth, in words."""
+
+    @pytest.mark.parametrize(
+        ("draws", "number", "value", "said"),
+        [
+            (Draws(20, 20), "20", "", "20 draws"),
+            (Draws(5, 1234), "5 to 1,234", "", "5 to 1234 draws"),
+            (
+                Draws(20, 20, approximate=True),
+                "20",
+                "",
+                "20 draws (resampled by weight, so p is approximate)",
+            ),
+            (Draws(50, 50, (9.96, 9.99)), "50", "10.0", "50 weighted draws worth 10.0"),
+            (
+                Draws(2, 5000, (1.25, 4321.4), approximate=True),
+                "2 to 5,000",
+                "1.2 to 4,321",
+                "2 to 5000 weighted draws worth 1.2 to 4,321",
+            ),
+            (Draws(50, 50, (10.0, 10.6)), "50", "10 to 11", "50 weighted draws worth 10 to 11"),
+        ],
+    )
+    def test_are_said_in_words(self, draws, number, value, said):
+        assert (draws.number, draws.value, str(draws)) == (number, value, said)
+
+    def test_without_weights_are_all_alike(self):
+        assert _unequal.draws(None, 7, approximate=False) == Draws(7, 7)
+        assert _unequal.draws(None, 7, approximate=True) == Draws(7, 7, approximate=True)
+
+    @pytest.mark.parametrize("approximate", [False, True])
+    def test_of_equal_weights_differ_in_number_alone(self, approximate):
+        nothing = -np.inf
+        log_weights = np.array([[3.0, -1.0, 0.0], [3.0, nothing, nothing], [3.0, -1.0, nothing]])
+        found = _unequal.draws(log_weights, 3, approximate=approximate)
+        assert found == Draws(1, 3, None, approximate)
+
+    @pytest.mark.parametrize("approximate", [False, True])
+    def test_of_unequal_weights_have_a_worth(self, approximate):
+        log_weights = np.log([[1.0, 1.0], [1.0, 3.0], [2.0, 1e-300]])
+        log_weights[2, 1] = -np.inf
+        found = _unequal.draws(log_weights, 3, approximate=approximate)
+        assert (found.fewest, found.most, found.approximate) == (2, 3, approximate)
+        assert found.worth == pytest.approx((16 / 10, 16 / 6))
+
+    def test_are_worth_what_their_weights_say(self):
+        log_weights = np.array([[0.0, 1000.0], [np.log(3), 1000.0], [-np.inf, 1000.0]])
+        np.testing.assert_allclose(_unequal.weights(log_weights), [[1 / 3, 1], [1, 1], [0, 1]])
+        np.testing.assert_allclose(effective(log_weights), [16 / 10, 3])
+
+    def test_are_accepted_by_their_weight(self):
+        log_weights = np.log(np.random.default_rng(0).uniform(size=(6, 50)))
+        kept = accepted(log_weights, np.random.default_rng(1))
+        uniform = np.random.default_rng(1).uniform(size=(6, 50))
+        assert kept.dtype == np.float32
+        wanted = uniform < np.exp(log_weights - log_weights.max(axis=0))
+        np.testing.assert_array_equal(kept, np.where(wanted, 0, -np.inf))
+
+
+class TestDense:
+    rows = (np.arange(4.0).reshape(2, 2), np.arange(6.0).reshape(3, 2), np.ones((1, 2), "f4"))
+    theta = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
+
+    def test_fills_up_with_the_mean_at_weight_zero(self):
+        out = _unequal.dense({"samples": self.rows, "theta": self.theta}, None)
+        assert out["samples"].shape == (3, 3, 2)
+        assert out["samples"].dtype == np.float64
+        for i, row in enumerate(self.rows):
+            np.testing.assert_array_equal(out["samples"][: len(row), i], row)
+            middle = np.vstack([row, self.theta[i]]).mean(axis=0)
+            for rest in out["samples"][len(row) :, i]:
+                np.testing.assert_allclose(rest, middle)
+        nothing = -np.inf
+        np.testing.assert_array_equal(
+            out["log_weights"], [[0, 0, 0], [0, 0, nothing], [nothing, 0, nothing]]
+        )
+        assert not out["log_weights_theta"].any()
+        assert out["log_weights"].dtype == out["log_weights_theta"].dtype == np.float32
+        assert out["log_weights_theta"].shape == (3,)
+
+    def test_leaves_whole_arrays_as_they_are(self):
+        given = {"samples": np.zeros((4, 3, 2)), "theta": self.theta, "x": None}
+        out = _unequal.dense(given, None)
+        assert out == given
+        assert out is not given
+
+    def test_keeps_what_else_came(self):
+        given = {"samples": self.rows, "theta": self.theta, "x": "anything", "log_weights": None}
+        out = _unequal.dense(given, None)
+        assert out["x"] == "anything"
+        assert out["log_weights"] is not None
+
+    def test_of_equal_numbers_gives_no_weights(self):
+        rows = [np.ones((2, 2)), np.zeros((2, 2)), np.zeros((2, 2))]
+        out = _unequal.dense({"samples": rows, "theta": self.theta}, None)
+        assert set(out) == {"samples", "theta"}
+
+    def test_fills_up_what_comes_draw_by_draw(self):
+        log_prob = [np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0]), np.array([6.0])]
+        weights = [np.array([0.1, 0.2]), np.array([0.3, 0.4, 0.5]), np.array([0.6])]
+        given = {"samples": self.rows, "theta": self.theta}
+        out = _unequal.dense({**given, "log_prob_samples": log_prob, "log_weights": weights}, None)
+        nothing = -np.inf
+        np.testing.assert_array_equal(out["log_prob_samples"], [[1, 3, 6], [2, 4, 0], [0, 5, 0]])
+        np.testing.assert_array_equal(
+            out["log_weights"], [[0.1, 0.3, 0.6], [0.2, 0.4, nothing], [nothing, 0.5, nothing]]
+        )
+        assert "log_weights_theta" not in out
+        flat = {
+            "samples": np.vstack(self.rows), "theta": self.theta,
+            "log_prob_samples": np.concatenate(log_prob), "log_weights": np.concatenate(weights),
+        }  # fmt: skip
+        again = _unequal.dense(flat, [0, 2, 5, 6])
+        for name in ("samples", "log_prob_samples", "log_weights"):
+            np.testing.assert_array_equal(again[name], out[name])
+
+    def test_integers_and_single_precision_stay_small(self):
+        rows = [np.ones((2, 1), "f4"), np.ones((1, 1), "i2")]
+        out = _unequal.dense({"samples": rows, "theta": np.zeros((2, 1))}, None)
+        assert out["samples"].dtype == np.float32
+
+    def test_says_which_draws_are_wrong(self):
+        flat = {"samples": np.zeros((7, 2)), "theta": self.theta}
+        with pytest.raises(
+            ValueError,
+            match=r"^`offsets` end at 6, but `samples` has shape \(7, 2\): the last offset must "
+            r"be the number of all draws together\.$",
+        ):
+            _unequal.dense(flat, [0, 2, 5, 6])
+        flat = {"samples": np.zeros((6, 2)), "theta": self.theta, "log_weights": np.zeros(7)}
+        with pytest.raises(ValueError, match=r"but `log_weights` has shape \(7,\)"):
+            _unequal.dense(flat, [0, 2, 5, 6])
+        texts = [np.ones((2, 2)), np.array([["a", "b"]]), np.ones((2, 2))]
+        with pytest.raises(TypeError, match="`samples` must hold real numbers"):
+            _unequal.dense({"samples": texts, "theta": self.theta}, None)
+        with pytest.raises(TypeError, match="`theta` must hold real numbers"):
+            _unequal.dense({"samples": self.rows, "theta": self.theta + 1j}, None)
+        given = {"samples": self.rows, "theta": self.theta, "log_weights": self.rows}
+        with pytest.raises(ValueError, match="`log_weights` must come as the draws do"):
+            _unequal.dense(given, None)
+        given = {"samples": self.rows, "theta": self.theta, "log_prob_samples": np.zeros(6)}
+        with pytest.raises(ValueError, match="`log_prob_samples` must come as the draws do"):
+            _unequal.dense(given, None)
+
+    @pytest.mark.parametrize(
+        ("given", "listed"),
+        [
+            ([np.zeros(2), np.zeros(3)], True),
+            ((np.zeros(2), np.zeros((3, 1))), True),
+            ([np.zeros(2)], False),
+            ([np.zeros(2), 1.0], False),
+            ([[1.0], [2.0]], False),
+            (np.zeros((2, 3)), False),
+        ],
+    )
+    def test_knows_lists_of_arrays(self, given, listed):
+        assert _unequal.by_simulation(given, 2) == listed
+
+
+class TestBlocks:
+    def block(self, seed=0):
+        rng = np.random.default_rng(seed)
+        log_weights = rng.normal(size=(5, 4))
+        log_weights[1:3, 0] = -np.inf
+        log_weights[:4, 1] = -np.inf
+        sims = Simulations(
+            rng.normal(size=(5, 4, 2)), rng.normal(size=(4, 2)),
+            log_weights=log_weights, log_weights_theta=rng.normal(size=4),
+        )  # fmt: skip
+        return next(sims.blocks()), sims
+
+    def test_weights_of_points_follow_them(self):
+        block, sims = self.block()
+        hidden = block.hidden(np.random.default_rng(3))
+        for i, place in enumerate(hidden.truth):
+            np.testing.assert_array_equal(hidden.points[place, i], sims.theta[i])
+            w = np.insert(
+                sims.log_weights[:, i], 5, sims.log_weights[place, i] if place < 5 else 0
+            )
+            w[place] = sims.log_weights_theta[i]
+            np.testing.assert_array_equal(hidden.log_weights[:, i], w)
+            np.testing.assert_allclose(hidden.weights[:, i], np.exp(w - w.max()))
+
+    def test_truths_hide_at_every_point_that_is_there_alike(self):
+        """Within six standard errors: false alarm 2e-9 a number."""
+        block, sims = self.block()
+        places = np.array(
+            [block.hidden(np.random.default_rng(seed)).truth for seed in range(1500)]
+        )
+        for i in range(4):
+            there = np.append(sims.log_weights[:, i] > -np.inf, True)
+            share = (places[:, [i]] == np.arange(6)).mean(axis=0)
+            assert not share[~there].any()
+            assert (abs(share[there] - 1 / there.sum()) < 6 * np.sqrt(0.25 / 1500)).all()
+
+    def test_without_weights_truths_hide_anywhere(self):
+        _, sims = self.block()
+        plain = next(sims.without("log_weights", "log_weights_theta").blocks())
+        places = np.array([plain.hidden(np.random.default_rng(seed)).truth for seed in range(300)])
+        assert places.shape == (300, 4)
+        assert set(places.ravel()) == set(range(6))
+        labels = plain.labels(300, np.random.default_rng(0))
+        assert labels.shape == (300, 4)
+        assert set(labels.ravel()) == set(range(6))
+
+    def test_labels_are_where_the_sum_of_weights_passes_a_uniform_number(self):
+        block, _ = self.block()
+        labels = block.labels(50, np.random.default_rng(2))
+        chosen = np.random.default_rng(2).uniform(size=(4, 50))
+        for i in range(4):
+            w = block.weights[:, i] / block.weights[:, i].sum()
+            for b in range(50):
+                passed = [j for j in range(6) if w[: j + 1].sum() > chosen[i, b]]
+                assert labels[b, i] == passed[0]
+
+    @pytest.mark.parametrize("weighted", [True, False])
+    def test_centre_and_spread_are_those_of_weighted_points(self, weighted):
+        block, sims = self.block()
+        if not weighted:
+            block = next(sims.without("log_weights", "log_weights_theta").blocks())
+        for i in range(4):
+            w = block.weights[:, i] if weighted else np.ones(6)
+            centre = np.average(block.points[:, i], axis=0, weights=w)
+            variance = np.average((block.points[:, i] - centre) ** 2, axis=0, weights=w)
+            np.testing.assert_allclose(block.centre[i], centre)
+            np.testing.assert_allclose(block.spread[i], np.sqrt(variance))
+
+    def test_centre_has_double_precision(self):
+        sims = Simulations(np.full((3, 2, 1), 0.1, "f4"), np.full((2, 1), 0.1, "f4"))
+        block = next(sims.blocks())
+        assert block.centre.dtype == np.float64
+        np.testing.assert_array_equal(block.spread, [[1.0], [1.0]])

@@ -19,7 +19,7 @@ from .evidence import Evidence, marginal_p_values
 from .findings import Finding, findings, warnings
 from .inference import portfolio, power
 from .inference.power import Detectable
-from .inference.swaps import combine
+from .inference.statistics import combine
 from .regions import Region, Scores, Values
 from .simulations import Simulations, begin, simulations
 from .verdict import Estimate

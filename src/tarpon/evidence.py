@@ -12,7 +12,8 @@ from ._unequal import Draws
 from .diagnostics import Result
 from .effects import Effects
 from .inference.portfolio import MOST_FEATURES
-from .inference.swaps import RANK, Sums, adjusted, log_ratio
+from .inference.statistics import adjusted, log_ratio
+from .inference.swaps import RANK, Sums
 from .ranks import Ranks
 from .simulations import Simulations
 from .verdict import Estimate, Reading

@@ -7,7 +7,8 @@ import numpy as np
 
 from ._types import Floats
 from .effects import Effects
-from .inference.swaps import Sums, log_mean_exp, log_ratio, row_p_values, standardise
+from .inference.statistics import log_mean_exp, log_ratio, row_p_values, standardise
+from .inference.swaps import Sums
 from .simulations import Simulations
 from .verdict import unsigned
 

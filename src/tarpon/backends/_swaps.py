@@ -147,15 +147,11 @@ def _weighted_kernel(
                     ranks[i, e, k] = min(int(middle), n_levels - 1)
                     tied[i, e] += heavy > 1 and weight[e] > 0
                 start = stop
+            n_below = np.searchsorted(column[at], column[n_points:])
             for e in range(n_points, n_all):
-                p, low, high = played[i, e - n_points], 0, n_points
-                while low < high:
-                    half = (low + high) // 2
-                    if column[at[half]] < column[e]:
-                        low = half + 1
-                    else:
-                        high = half
-                others = below[low] - (weight[p] if column[p] < column[e] else 0.0)
+                p = played[i, e - n_points]
+                others = below[n_below[e - n_points]]
+                others -= weight[p] if column[p] < column[e] else 0.0
                 middle = (others + 0.5 * weight[p]) * per_weight
                 ranks[i, e, k] = min(max(int(middle), 0), n_levels - 1)
         for e in range(n_points, n_all):
@@ -182,15 +178,10 @@ def _rank_kernel(
                 for j in range(start, stop):
                     ranks[i, at[j], k] = j
                 start = stop
+            n_below = np.searchsorted(column[at], column[n_points:])
             for e in range(n_points, n_all):
-                low, high = 0, n_points
-                while low < high:
-                    middle = (low + high) // 2
-                    if column[at[middle]] < column[e]:
-                        low = middle + 1
-                    else:
-                        high = middle
-                ranks[i, e, k] = low - (column[played[i, e - n_points]] < column[e])
+                p = played[i, e - n_points]
+                ranks[i, e, k] = n_below[e - n_points] - (column[p] < column[e])
         for e in range(n_points, n_all):
             tied[i, e] = tied[i, played[i, e - n_points]]
 

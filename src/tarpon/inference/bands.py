@@ -91,7 +91,7 @@ def _p_value(counts: Ints, tails: "_Tails") -> float:
     low, high = tails.bounds(tails.levels(counts).min())
     p_value = 1.0 - _curve_inside(tails, low, high)
     if p_value > _RESOLVED:
-        return min(p_value, 1.0)
+        return p_value
     union = float((tails.below(low - 1) + tails.above(high + 1)).sum())
     return min(max(union, np.finfo(float).tiny), _RESOLVED)
 

@@ -21,7 +21,8 @@ from ..regions import (
     Residuals,
 )
 from ..simulations import Simulations
-from .swaps import Part, Plants, Sums, log_mean_exp, log_ratio, standardise, swap
+from .statistics import log_mean_exp, log_ratio, standardise
+from .swaps import Part, Plants, Sums, swap
 
 N_BALLS = 16
 MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are made

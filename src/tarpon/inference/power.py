@@ -13,7 +13,8 @@ from .._arrays import beside, double, kind, namespace
 from .._types import Array, Floats, Ints
 from ..blocks import Block
 from .portfolio import moment_families, product_families, weights
-from .swaps import Sums, row_p_values, totals
+from .statistics import row_p_values, totals
+from .swaps import Sums
 
 BIASES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 NARROWINGS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)  # logarithms of a factor

@@ -29,8 +29,8 @@ from ..engine import Results, joined
 from ..ranks import N_LEVELS
 from ..regions import Region, cut
 from ..simulations import Simulations
+from .statistics import MOMENTS, components, standardise
 
-MOMENTS = ("bias", "width", "skewness", "tails")
 _BLOCK_BYTES = 32 * 2**20
 _DATA_PER_SUM = 8  # how many times larger than its sums a part of the draws is, at least
 _SUMS = ("slope", "pairs", "data", "data_width", "ties")
@@ -120,21 +120,6 @@ class Sums:
             ties=_arrays.host(self.ties),
             correlations=_arrays.host(self.correlations),
         )
-
-
-def components(n_points: int) -> Floats:
-    """Return bias, width, skewness and tails of a rank, `(n_points, 4)`.
-
-    Orthonormal polynomials of its normal score: mean 0 and variance 1 over uniform ranks, so
-    their sums over simulations are standard normal in the long run.
-    """
-    from scipy.special import ndtri
-
-    score = ndtri((np.arange(n_points) + 0.5) / n_points)
-    powers = np.vander(score, len(MOMENTS) + 1, increasing=True)
-    basis, _ = np.linalg.qr(powers)
-    basis *= np.sign((basis * powers).sum(axis=0)) * np.sqrt(n_points)
-    return np.ascontiguousarray(basis[:, 1:], dtype=np.float32)
 
 
 def swap(
@@ -313,9 +298,9 @@ class _Adder:
         self.sums: Results = {}
 
     @staticmethod
-    def names(found: Results) -> set[str]:
-        """Return the names of what is a sum."""
-        return {name for name in found if name in _SUMS or name.startswith(_MOMENTS)}
+    def names(found: Results) -> list[str]:
+        """Return the names of what is a sum, in their order."""
+        return [name for name in found if name in _SUMS or name.startswith(_MOMENTS)]
 
     def add(self, found: Results) -> None:
         """Add the sums of other simulations."""
@@ -395,95 +380,3 @@ class _Adder:
             correlations=every / sims.n_sims,
             features=np.empty((sims.n_sims, 0)),
         )
-
-
-def standardise(sums: Array, n_rows: int) -> Floats:
-    """Return sums less their mean over the first rows, in units of the sd over those rows."""
-    where, centre = _arrays.namespace(sums).where, sums[:n_rows].mean(axis=0)
-    sd = ((sums[:n_rows] - centre) ** 2).mean(axis=0) ** 0.5
-    constant = sd <= 1e-6 * abs(centre).clip(min=1.0)
-    return where(constant, 0.0, (sums - centre) / where(constant, 1.0, sd))
-
-
-def log_ratio(z: Floats) -> Floats:
-    r"""Return how much likelier a standardised sum is if something is wrong, as a logarithm.
-
-    .. math:: \log \frac{0.7\, N(z; 0, 1) + 0.3\, N(z; 0, 1 + 10)}{N(z; 0, 1)}
-    """
-    xp = _arrays.namespace(z)
-    slab = float(np.log(0.3) - 0.5 * np.log(11.0)) + (5.0 / 11.0) * _arrays.double(z) ** 2
-    # Beyond 50 the spike does not count, and the exponential would end up infinite.
-    return xp.where(slab > 50, slab, xp.log(0.7 + xp.exp(slab.clip(max=50))))
-
-
-def log_mean_exp(logs: Floats) -> Floats:
-    """Return the logarithm of the mean over all axes but the first: any one of them is wrong."""
-    xp, logs = _arrays.namespace(logs), logs.reshape(len(logs), -1)
-    top = xp.amax(logs, axis=1)
-    return top + xp.log(xp.exp(logs - top[:, None]).mean(axis=1))
-
-
-def row_p_values(statistics: Floats, n_rows: int) -> Floats:
-    """Return a p-value for every row and statistic: its rank among the first rows.
-
-    Beyond the largest tenth an exponential tail takes over, fitted to the same rows: ranks
-    alone could not tell one clear failure from a clearer one. All of the first rows enter
-    alike, so what is made of these p-values is as exact as what is made of the statistics.
-    """
-    out = np.empty(statistics.shape)
-    cut = int(np.ceil(0.9 * n_rows)) - 1
-    for k, column in enumerate(statistics.T):
-        ordered = np.sort(column[:n_rows])
-        p = (n_rows - np.searchsorted(ordered, column - 1e-9, side="left")) / n_rows
-        scale = np.median(ordered[cut + 1 :] - ordered[cut]) / np.log(2) if cut + 1 < n_rows else 0
-        if scale > 0:
-            far = column > ordered[cut]
-            p[far] = (n_rows - 1 - cut) / n_rows * np.exp((ordered[cut] - column[far]) / scale)
-        out[:, k] = np.maximum(p, 1e-300)
-    return out
-
-
-def adjusted(statistics: Floats) -> Floats:
-    """Return p-values of `(n_rows, n)` statistics, adjusted for their number.
-
-    Each of the real ones, in row 0, is compared with the largest of every row (Westfall and
-    Young, 1993), so all of them together alarm at the stated rate.
-    """
-    largest = np.sort(statistics.max(axis=1, initial=-np.inf))
-    n_below = np.searchsorted(largest, statistics[0] - 1e-9)
-    return (len(largest) - n_below) / len(largest)
-
-
-@dataclass(frozen=True, eq=False)
-class Combined:
-    """One p-value of several families, and theirs.
-
-    Arguments:
-        p_value: Exact, of all families together.
-        single: The exact p-value of each family on its own, `(n_families,)`.
-        adjusted: The same, adjusted for their number (Westfall and Young, 1993).
-    """
-
-    p_value: float
-    single: Floats
-    adjusted: Floats
-
-
-def totals(p_values: Floats, weights: Floats) -> Floats:
-    r"""Return :math:`\sum_f w_f \log(1 + 0.2 / p_f)` of p-values `(rows, n_families)`.
-
-    A tempered harmonic mean: like the smallest p-value it sees a flaw that one family alone
-    sees, and it gains where several do.
-    """
-    return np.log1p(0.2 / p_values) @ weights
-
-
-def combine(statistics: Floats, weights: Floats) -> Combined:
-    """Combine families `(n_rows, n_families)`, the real labelling in row 0."""
-    p = row_p_values(statistics, len(statistics))
-    total, smallest = totals(p, weights), p.min(axis=1)
-    return Combined(
-        p_value=float((total >= total[0] - 1e-9).mean()),
-        single=(statistics >= statistics[0] - 1e-9).mean(axis=0),
-        adjusted=np.array([(smallest <= q * (1 + 1e-9)).mean() for q in p[0]]),
-    )
