@@ -144,6 +144,18 @@ class TestOutcome:
             assert smaller.bias < larger.bias
             assert smaller.width < larger.width
 
+    def test_discrete_parameters_are_no_reason_to_promise_more(self):
+        rng = np.random.default_rng(0)
+        rates = 3 * rng.gamma(3, 1, size=(100, 2))
+        counts = rng.poisson(rates, size=(61, 100, 2))
+        smooth = counts + rng.uniform(-0.5, 0.5, size=counts.shape)
+        ours, wanted = (
+            tarpon.check(points[1:], points[0], rng=0, n_swaps=199).detectable
+            for points in (counts, smooth)
+        )
+        assert ours.bias > 0.7 * wanted.bias
+        assert ours.width > 0.7 * wanted.width
+
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["bias", "width"])
     @pytest.mark.parametrize(("n_dims", "n_draws"), [(3, 100), (30, 20)])

@@ -56,6 +56,21 @@ class TestPooledRanks:
         ranks, _ = _swaps.pooled_ranks(np.concatenate([scores, copies], axis=1), 20, played)
         np.testing.assert_array_equal(ranks[:, 20], ranks[np.arange(4), played[:, 0]])
 
+    def test_an_extra_point_among_equal_ones_takes_the_place_that_it_plays(self):
+        rng = np.random.default_rng(0)
+        scores = rng.integers(5, size=(4, 30, 3)).astype(float)
+        played = rng.integers(30, size=(4, 6))
+        extra = rng.integers(5, size=(4, 6, 3)).astype(float)
+        both = np.concatenate([scores, extra], axis=1)
+        ranks, _ = _swaps.pooled_ranks(both, 30, played)
+        weighted, _ = _swaps.weighted_ranks(both, np.ones((4, 30)), played, 30)
+        for i, e in np.ndindex(4, 6):
+            there = scores[i : i + 1].copy()
+            there[0, played[i, e]] = extra[i, e]
+            wanted, _ = _swaps.pooled_ranks(there, 30, none_played(1))
+            assert ranks[i, 30 + e].tolist() == wanted[0, played[i, e]].tolist()
+            assert weighted[i, 30 + e].tolist() == ranks[i, 30 + e].tolist()
+
     def test_extra_points_are_tied_where_the_played_ones_are(self):
         rng = np.random.default_rng(2)
         scores, played = rng.integers(4, size=(3, 9, 5)), rng.integers(6, size=(3, 3))

@@ -390,7 +390,8 @@ class TestWeightedRanks:
         for i, e, k in np.ndindex(5, 4, 2):
             own = scores[i, 8 + e, k]
             others = np.delete(np.arange(8), played[i, e])
-            below = weights[i, others][scores[i, others, k] < own].sum()
+            earlier = (scores[i, others, k] == own) & (others < played[i, e])
+            below = weights[i, others][(scores[i, others, k] < own) | earlier].sum()
             level = (below + weights[i, played[i, e]] / 2) / weights[i].sum()
             assert ranks[i, 8 + e, k] == int(1000 * level)
             assert tied[i, 8 + e] == tied[i, played[i, e]]

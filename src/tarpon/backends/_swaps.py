@@ -121,6 +121,14 @@ def weighted_ranks(
 
 
 @compiled
+def _place(ordered: Array, at: Array, score: float, played: int) -> int:
+    """Return how many points score less, or the same and come before the one that is played."""
+    first = np.searchsorted(ordered, score)
+    last = np.searchsorted(ordered, score, side="right")
+    return first + np.searchsorted(at[first:last], played)
+
+
+@compiled
 def _weighted_kernel(
     columns: Array, order: Array, weights: Array, played: Array, n_levels: int, ranks: Array,
     tied: Array,
@@ -147,10 +155,10 @@ def _weighted_kernel(
                     ranks[i, e, k] = min(int(middle), n_levels - 1)
                     tied[i, e] += heavy > 1 and weight[e] > 0
                 start = stop
-            n_below = np.searchsorted(column[at], column[n_points:])
+            ordered = column[at]
             for e in range(n_points, n_all):
                 p = played[i, e - n_points]
-                others = below[n_below[e - n_points]]
+                others = below[_place(ordered, at, column[e], p)]
                 others -= weight[p] if column[p] < column[e] else 0.0
                 middle = (others + 0.5 * weight[p]) * per_weight
                 ranks[i, e, k] = min(max(int(middle), 0), n_levels - 1)
@@ -178,10 +186,11 @@ def _rank_kernel(
                 for j in range(start, stop):
                     ranks[i, at[j], k] = j
                 start = stop
-            n_below = np.searchsorted(column[at], column[n_points:])
+            ordered = column[at]
             for e in range(n_points, n_all):
                 p = played[i, e - n_points]
-                ranks[i, e, k] = n_below[e - n_points] - (column[p] < column[e])
+                below = _place(ordered, at, column[e], p)
+                ranks[i, e, k] = below - (column[p] < column[e])
         for e in range(n_points, n_all):
             tied[i, e] = tied[i, played[i, e - n_points]]
 

@@ -50,10 +50,20 @@ def pooled_ranks(scores: Tensor, n_points: int, played: Tensor) -> tuple[Tensor,
     in_order = pad(same, (1, 0)) | pad(same, (0, 1))
     tied = torch.zeros_like(in_order).scatter_(2, order, in_order).sum(dim=1)
     extra, stands_for = columns[..., n_points:], played[:, None].expand(-1, columns.shape[1], -1)
-    below = torch.searchsorted(ordered, extra.contiguous(), out_int32=True)
+    below = _places(ordered, order, extra.contiguous(), stands_for)
     below -= (columns.gather(2, stands_for) < extra).to(torch.int32)
     every = torch.cat([ranks, below], dim=2).swapaxes(1, 2)
     return every, torch.cat([tied, tied.gather(1, played)], dim=1)
+
+
+def _places(ordered: Tensor, order: Tensor, scores: Tensor, played: Tensor) -> Tensor:
+    """Return how many points score less, or the same and come before the one that is played."""
+    n_points = ordered.shape[-1]
+    first, last = (torch.searchsorted(ordered, scores, right=right) for right in (False, True))
+    # One number for a point's score and place, in the order of both.
+    keys = torch.searchsorted(ordered, ordered) * n_points + order
+    wanted = first * n_points + torch.where(last > first, played, 0)
+    return torch.searchsorted(keys, wanted, out_int32=True)
 
 
 def _comparable(scores: Tensor) -> Tensor:

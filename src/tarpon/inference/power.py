@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arrays import beside, double, kind, namespace
+from .._arrays import beside, double, host, kind, namespace
 from .._types import Array, Floats, Ints
 from ..blocks import Block
 from .portfolio import moment_families, product_families, weights
@@ -23,6 +23,8 @@ _N_PLAYS = 3
 _N_NOISE = 100
 _N_SIZES = 14
 _MOST_MOVED = 8_000
+_FEW = 64  # points by which discrete parameters are told from others
+_SHARED = 0.05  # the share of them, at least, that equal another
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,28 @@ class Errors:
         biased[every, :, at] -= sizes[:, None] * block.spread[:, at].T
         factors = beside(np.exp(np.repeat(NARROWINGS, self.n_plays)), truths)[:, None, None]
         narrow[...] = block.centre + factors * (narrow - block.centre)
+        for sim, dim in zip(*np.nonzero(_discrete(pooled)), strict=True):
+            luck = np.random.default_rng([block.where.start + sim, dim]).random(self.n_plays)
+            truths[:, sim, dim] = _among(pooled[:, sim, dim], truths[:, sim, dim], luck)
         return xp.asarray(truths, dtype=pooled.dtype) if kind(pooled) == "f" else truths
+
+
+def _discrete(pooled: Array) -> Array:
+    """Return which parameters of which simulations take the same values again and again."""
+    ordered = np.sort(host(pooled[:_FEW]), axis=0)
+    return (ordered[1:] == ordered[:-1]).mean(axis=0) > _SHARED
+
+
+def _among(values: Array, moved: Array, luck: Floats) -> Array:
+    """Return moved points each at one of the two values around it, right on average.
+
+    Between the values of a discrete parameter they would be told from all others at once.
+    """
+    known, points = np.unique(host(values)).astype(float), host(moved)
+    above = np.searchsorted(known, points).clip(max=len(known) - 1)
+    low, high = known[(above - 1).clip(min=0)], known[above]
+    part = (points - low) / np.where(high > low, high - low, 1.0)
+    return beside(np.where(part > np.resize(luck, len(part)), high, low), moved)
 
 
 @dataclass(frozen=True)
