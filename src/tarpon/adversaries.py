@@ -67,6 +67,7 @@ class Quadratic:
     penalty: float = 100.0
 
     def fit(self, theta: Array, samples: Array, x: Array | None) -> Score:
+        """Return the quadratic that tells these truths from their draws best."""
         units = None if x is None else _Units.of(x)
         features = _features(np.concatenate([theta[None], samples]), x, units)
         return partial(_quadratic, units=units, slope=_logit(features, self.penalty))
@@ -170,6 +171,7 @@ class Gambler:
 
     @property
     def log_e(self) -> float:
+        """The logarithm of the mean of the three capitals."""
         return float(log_mean(self.log_capital, np.full(len(_TEMPERS), 1 / len(_TEMPERS))))
 
     @property
