@@ -169,6 +169,21 @@ class Gambler:
     n_bets: int = 0
     fitted: tuple[int, Score] | None = None
 
+    @classmethod
+    def from_arrays(
+        cls, adversary: Adversary, n_bets: int, *, points: Array, x: Array, log_capital: Floats
+    ) -> "Gambler":
+        """Return the gambler that `to_arrays` was called on; it fits its score again."""
+        return cls(adversary, tuple(points), tuple(x), log_capital, n_bets)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return what a file keeps, beside the adversary and the number of its bets."""
+        return {
+            "points": np.array(self.points),
+            "x": np.array(self.x),
+            "log_capital": self.log_capital,
+        }
+
     @property
     def log_e(self) -> float:
         """The logarithm of the mean of the three capitals."""

@@ -297,7 +297,8 @@ class Monitor:
             "within": np.array(self._within),
         }
         if self._gambler is not None:
-            arrays |= {f"adversary_{name}": kept for name, kept in _kept(self._gambler).items()}
+            kept = self._gambler.to_arrays()
+            arrays |= {f"adversary_{name}": values for name, values in kept.items()}
         with replacing(Path(path)) as file:
             np.savez(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
 
@@ -340,13 +341,8 @@ class Monitor:
         found._log_e, found._within = arrays["log_e"].tolist(), arrays["within"].tolist()
         found._largest_log_e = max([0.0, *found._log_e])
         if adversary is not None and about["adversary"] is not None:
-            found._gambler = Gambler(
-                adversary,
-                tuple(arrays["adversary_points"]),
-                tuple(arrays["adversary_x"]),
-                arrays["adversary_log_capital"],
-                about["adversary"],
-            )
+            kept = {name: arrays[f"adversary_{name}"] for name in ("points", "x", "log_capital")}
+            found._gambler = Gambler.from_arrays(adversary, about["adversary"], **kept)
         return found
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
@@ -395,11 +391,3 @@ def _as_many(
         for name, one in found.items()
     }
     return samples[:, None], theta[None], many
-
-
-def _kept(gambler: Gambler) -> dict[str, Array]:
-    return {
-        "points": np.array(gambler.points),
-        "x": np.array(gambler.x),
-        "log_capital": gambler.log_capital,
-    }
