@@ -15,6 +15,7 @@ _NEEDS = {
     "backends/_torch": "torch",
     "backends/_torch_swaps": "torch",
     "backends/_triton": "triton",
+    "backends/_triton_kernels": "triton",
 }
 collect_ignore = [
     f"src/tarpon/{module}.py"

@@ -21,7 +21,7 @@ from numba import njit
 import tarpon
 from tarpon import curves
 from tarpon.backends import _kernels
-from tarpon.backends._threads import n_allowed, share
+from tarpon.backends._threads import n_allowed, n_threads_for, share
 from tarpon.inference import bands
 from tarpon.ranks import Ranks
 
@@ -56,7 +56,7 @@ def read(samples: np.ndarray) -> None:
     share(
         lambda first, last, _: _sum(flat, first, last) and None,
         len(flat),
-        n_allowed(samples.nbytes, len(flat)),
+        n_threads_for(samples.nbytes, len(flat)),
         np.zeros((1, 1)),
     )
 

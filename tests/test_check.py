@@ -83,6 +83,16 @@ class TestFindings:
         assert "uncorrelated with the truths" in blind.warnings[0]
         assert check("exact").warnings == ()
 
+    @pytest.mark.parametrize("flaw", ["bias_by_x", "local_width"])
+    def test_what_an_error_depends_on_is_called_x_only_where_x_is_given(self, flaw):
+        word = "bias" if flaw == "bias_by_x" else "width"
+        sims = zoo(flaw, n_dims=2, n_sims=600, rng=0)
+        seen, blind = (tarpon.check(one, rng=0, n_swaps=299) for one in (sims, sims.without("x")))
+        assert f"{word} depends on x" in {finding.flaw for finding in seen.findings}
+        assert f"{word} depends on the posterior mean" in {f.flaw for f in blind.findings}
+        assert not any("observation" in str(f) or " x" in str(f) for f in blind.findings)
+        assert "along the posterior mean of" in tarpon.report.html(blind)
+
     def test_chains_are_warned_of(self):
         assert "thin the chains" in check("autocorrelated").warnings[0]
 

@@ -475,8 +475,10 @@ class TestAdversary:
             (lambda points, x: points, r"one number a point, \(101, 1\)"),
             (lambda points, x: np.full(points.shape[:2], np.nan), "must be finite"),
         ):
+            monitor = Monitor(adversary=Shaped(score), rng=0)
             with pytest.raises(ValueError, match=text):
-                Monitor(adversary=Shaped(score), rng=0).add(sims)
+                monitor.add(sims)
+            assert state(monitor) == state(Monitor(adversary=Shaped(score), rng=0))
 
     def test_keeps_draws_by_weight(self):
         sims = importance(1, 400, seed=0)

@@ -67,6 +67,7 @@ class Quadratic:
     penalty: float = 100.0
 
     def fit(self, theta: Array, samples: Array, x: Array | None) -> Score:
+        """Return the quadratic that tells these truths from their draws best."""
         units = None if x is None else _Units.of(x)
         features = _features(np.concatenate([theta[None], samples]), x, units)
         return partial(_quadratic, units=units, slope=_logit(features, self.penalty))
@@ -168,8 +169,24 @@ class Gambler:
     n_bets: int = 0
     fitted: tuple[int, Score] | None = None
 
+    @classmethod
+    def from_arrays(
+        cls, adversary: Adversary, n_bets: int, *, points: Array, x: Array, log_capital: Floats
+    ) -> "Gambler":
+        """Return the gambler that `to_arrays` was called on; it fits its score again."""
+        return cls(adversary, tuple(points), tuple(x), log_capital, n_bets)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return what a file keeps, beside the adversary and the number of its bets."""
+        return {
+            "points": np.array(self.points),
+            "x": np.array(self.x),
+            "log_capital": self.log_capital,
+        }
+
     @property
     def log_e(self) -> float:
+        """The logarithm of the mean of the three capitals."""
         return float(log_mean(self.log_capital, np.full(len(_TEMPERS), 1 / len(_TEMPERS))))
 
     @property

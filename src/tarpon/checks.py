@@ -1,7 +1,7 @@
 """`check`: every angle at once, and one exact answer."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _arrays, _check
-from ._types import RNG, Array, ArrayLike
+from ._types import RNG, Array, ArrayLike, Floats
 from ._unequal import Draws
 from ._version import __version__
 from .diagnostics import CITATION
@@ -243,11 +243,25 @@ def check(
     sims, seed = begin(
         "check", sims, engine, rng, n_swaps=n_swaps, scores=scores or {}, summary=summary
     )
+    return _checked(
+        sims, scores or {}, _data(sims, summary), level=level, n_swaps=n_swaps, seed=seed
+    )
+
+
+def _checked(
+    sims: Simulations,
+    scores: Mapping[str, Score],
+    data: Array | None,
+    *,
+    level: float,
+    n_swaps: int,
+    seed: int,
+) -> Check:
+    """Swap truths with draws, and say what that shows."""
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
-    data = _data(sims, summary)
     sums = portfolio.swapped(
         sims if scores else sims.without("x"),
-        {name: _region(score, sims) for name, score in (scores or {}).items()},
+        {name: _region(score, sims) for name, score in scores.items()},
         data,
         n_swaps=n_swaps,
         rng=swapping,
@@ -255,20 +269,15 @@ def check(
         beside=measure,
     )
     families = portfolio.families(sums)
-    statistics = np.column_stack(list(families.values()))
-    combined = combine(statistics, portfolio.weights(families))
+    combined = combine(np.column_stack(list(families.values())), portfolio.weights(families))
     sums_here = sums.on_host()
     effects = Effects.of(sims, sums.measured, break_ties)
     rejected = combined.p_value <= level
-    table = [
-        Family(name, portfolio.SEES.get(name, "your own score"), float(p), float(adjusted))
-        for name, p, adjusted in zip(families, combined.single, combined.adjusted, strict=True)
-    ]
     return Check(
         p_value=combined.p_value,
         level=level,
         findings=findings(sims, sums_here, families, effects, level) if rejected else (),
-        families=tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value))),
+        families=_families(families, combined.single, combined.adjusted),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here)),
         detectable=power.detectable(sums, level),
         warnings=warnings(effects, _check.chained(sims.samples, sims.log_weights)),
@@ -279,6 +288,15 @@ def check(
         seed=seed,
         evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),
     )
+
+
+def _families(names: Iterable[str], single: Floats, adjusted: Floats) -> tuple[Family, ...]:
+    """Return the families with their p-values, most telling first."""
+    table = [
+        Family(name, portfolio.SEES.get(name, "your own score"), float(p), float(among_all))
+        for name, p, among_all in zip(names, single, adjusted, strict=True)
+    ]
+    return tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value)))
 
 
 _TABLES = {"findings": Finding, "families": Family, "parameters": Parameter}

@@ -218,6 +218,7 @@ class Pool:
 
     @classmethod
     def of(cls, executor: Any) -> "Pool":
+        """Return a pool of an executor or a Dask client, two blocks a worker; or of none."""
         if executor is None:
             return cls(None, 1)
         if hasattr(executor, "get_executor"):  # a Dask client
@@ -227,6 +228,7 @@ class Pool:
         return cls(executor, 2 * n_workers)
 
     def submit(self, function: Callable[[Any], Results], task: Any) -> "Future[Results]":
+        """Compute a block; where there is no executor, before this returns."""
         if self.executor is not None:
             with warnings.catch_warnings():
                 # Blocks of an array that only this program can read are large, and known to be.

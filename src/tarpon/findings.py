@@ -47,6 +47,11 @@ class _Evidence:
     effects: Effects
     kept: frozenset[str]
 
+    @property
+    def along(self) -> str:
+        """What errors may depend on: without observations, the place of the posterior."""
+        return "the posterior mean" if self.sims.x is None else "x"
+
     def names(self, *where: int) -> tuple[str, ...]:
         named = tuple(self.sims.names or ())
         return tuple(named[k] for k in where)
@@ -184,13 +189,15 @@ def _bias_by_data(evidence: _Evidence, _: str, p_value: float) -> Finding:
         size = "the draws are the same whatever was observed, or the axes are swapped"
         where = evidence.names(k) if informed.any() else ()
         return Finding("ignores the data", where, size, p_value)
-    size = "the shift between draws and truths changes with the observation"
-    return Finding("bias depends on x", evidence.names(k), size, p_value)
+    what = "posterior mean" if evidence.sims.x is None else "observation"
+    size = f"the shift between draws and truths changes with the {what}"
+    return Finding(f"bias depends on {evidence.along}", evidence.names(k), size, p_value)
 
 
 def _width_by_data(evidence: _Evidence, _: str, p_value: float) -> Finding:
-    size = "too narrow for some observations and too wide for others"
-    return Finding("width depends on x", (), size, p_value)
+    what = "simulations" if evidence.sims.x is None else "observations"
+    size = f"too narrow for some {what} and too wide for others"
+    return Finding(f"width depends on {evidence.along}", (), size, p_value)
 
 
 def _correlation(evidence: _Evidence, _: str, p_value: float) -> Finding:

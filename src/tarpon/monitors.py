@@ -1,7 +1,8 @@
 """`Monitor`: simulations come one by one, and the answer is looked at whenever one likes."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from math import exp
@@ -89,6 +90,7 @@ class Monitor:
         self._scores = Scores((), ())
         self._wealth = Wealth.initial(0)
         self._log_e: list[float] = []
+        self._largest_log_e = 0.0
         self._within: list[float] = []
 
     def add(
@@ -137,13 +139,23 @@ class Monitor:
         sims = sims.on(sims.run)
         if sims.n_dims:
             _check.warn_if_chained(sims.samples, sims.log_weights)
-        grown = copy(self)
-        grown._log_e, grown._within = list(self._log_e), list(self._within)
-        grown._begin(sims)
-        for one in sims.singles():
-            grown._add(one)
-        vars(self).update(vars(grown))
+        with self._all_or_none():
+            self._begin(sims)
+            for one in sims.singles():
+                self._add(one)
         return self
+
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        """Go back to where the monitor stands now if anything goes wrong."""
+        # Looks are only ever appended, and a copy of all of them would cost more with each.
+        before, n_looks = dict(vars(self)), len(self._log_e)
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            del self._log_e[n_looks:], self._within[n_looks:]
+            raise
 
     def _begin(self, sims: Simulations) -> None:
         if self._gambler is not None:
@@ -173,6 +185,7 @@ class Monitor:
         """Write down what there is to be seen now."""
         bound = float(self._wealth.error()) + radius(self.n_sims, self.level)
         self._log_e.append(self._total())
+        self._largest_log_e = max(self._largest_log_e, self._log_e[-1])
         self._within.append(min(self.within, bound))
 
     def _total(self) -> float:
@@ -196,7 +209,7 @@ class Monitor:
     @property
     def p_value(self) -> float:
         """One over the largest e-value so far: a p-value that holds at all times."""
-        return min(1.0, _exp(-max(self._log_e, default=0.0)))
+        return min(1.0, _exp(-self._largest_log_e))
 
     @property
     def within(self) -> float:
@@ -255,7 +268,7 @@ class Monitor:
             both._gambler = self._gambler.joined(other._gambler)
         both.n_dropped += other.n_dropped
         both.approximate |= other.approximate
-        both._log_e, both._within = [], []
+        both._log_e, both._largest_log_e, both._within = [], 0.0, []
         both._look()
         return both
 
@@ -284,7 +297,8 @@ class Monitor:
             "within": np.array(self._within),
         }
         if self._gambler is not None:
-            arrays |= {f"adversary_{name}": kept for name, kept in _kept(self._gambler).items()}
+            kept = self._gambler.to_arrays()
+            arrays |= {f"adversary_{name}": values for name, values in kept.items()}
         with replacing(Path(path)) as file:
             np.savez(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
 
@@ -325,14 +339,10 @@ class Monitor:
         found._scores = Scores(tuple(about["names"]), tuple(about["shares"]))
         found._wealth = Wealth(arrays["log_capital"], arrays["covered"], about["n_sims"])
         found._log_e, found._within = arrays["log_e"].tolist(), arrays["within"].tolist()
+        found._largest_log_e = max([0.0, *found._log_e])
         if adversary is not None and about["adversary"] is not None:
-            found._gambler = Gambler(
-                adversary,
-                tuple(arrays["adversary_points"]),
-                tuple(arrays["adversary_x"]),
-                arrays["adversary_log_capital"],
-                about["adversary"],
-            )
+            kept = {name: arrays[f"adversary_{name}"] for name in ("points", "x", "log_capital")}
+            found._gambler = Gambler.from_arrays(adversary, about["adversary"], **kept)
         return found
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
@@ -381,11 +391,3 @@ def _as_many(
         for name, one in found.items()
     }
     return samples[:, None], theta[None], many
-
-
-def _kept(gambler: Gambler) -> dict[str, Array]:
-    return {
-        "points": np.array(gambler.points),
-        "x": np.array(gambler.x),
-        "log_capital": gambler.log_capital,
-    }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--tarpon-report`; pytest calls this."""
     parser.getgroup("tarpon").addoption(
         "--tarpon-report",
         metavar="FOLDER",

@@ -2,61 +2,32 @@
 
 import json
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from . import _check
 from ._running import store as stores
+from ._running.book import Book
 from ._running.problem import Problem, source
-from ._running.store import Failure, Store
-from ._running.workers import Borrowed, Crew, Fault, Outcome, Processes, Task
+from ._running.store import Failure
+from ._running.watch import Progress, Watch
+from ._running.workers import Borrowed, Crew, Processes, Task
 from ._types import RNG
 from ._version import __version__
 from .backends import _threads
 from .checks import Check, check
-from .engine import Results
 from .monitors import Monitor
 from .simulations import Simulations
 
 __all__ = ["Failure", "Problem", "Progress", "Study", "run"]
 
-_HOPELESS = 5  # simulations that fail before any works
 _WRITERS = 4  # disks put down several files in the time of one
 _MOST_UNWRITTEN = 4 * _WRITERS  # simulations that wait for the disk before others begin
 _SECONDS = 0.1  # between two looks at what the disk has done
 _MOST_PRINTED = 3
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a run stands.
-
-    Arguments:
-        n_done: How many simulations are finished and in the store.
-        n_failed: How many have failed.
-        n_sims: How many there are at most.
-        rate: Simulations a second, of this call.
-        e_value: The evidence against the posteriors.
-        enough: The evidence that settles it.
-        within: The largest error that coverage may still have.
-        expected: How many more simulations it will take, at this pace of the evidence.
-    """
-
-    n_done: int
-    n_failed: int
-    n_sims: int
-    rate: float
-    e_value: float
-    enough: float
-    within: float
-    expected: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,17 +158,12 @@ def run(
     found = source(problem)
     with stores.opened(store, {**found.identity(), "n_draws": n_draws}, rng) as kept:
         names = getattr(found(), "names", None)
-        task = Task(found, kept.seed, n_draws)
-        book = _Book(kept, n_sims, retries)
-        watch = _Watch(level / 2, tolerance, kept.seed, names)
+        book = Book(kept, n_sims, retries)
+        watch = Watch(level / 2, tolerance, kept.seed, names)
         watch.follow(book)
         if book.waiting and not watch.settled:
-            crew: Crew
-            if executor is None:
-                crew = Processes(task, n_workers or _threads.n_allowed(), time_limit)
-            else:
-                crew = Borrowed(task, executor)
-            _simulate(crew, book, watch, progress)
+            task = Task(found, kept.seed, n_draws)
+            _simulate(_crew(task, executor, n_workers, time_limit), book, watch, progress)
         return Study(
             stopped=watch.settled or "all done",
             monitor=watch.monitor,
@@ -209,6 +175,13 @@ def run(
             store=kept.folder,
             seed=kept.seed,
         )
+
+
+def _crew(task: Task, executor: Any, n_workers: int | None, time_limit: float | None) -> Crew:
+    """Return those who simulate: processes of our own, unless an executor was given."""
+    if executor is None:
+        return Processes(task, n_workers or _threads.n_allowed(), time_limit)
+    return Borrowed(task, executor)
 
 
 def _described(sims: Simulations, level: float, seed: int, settled: str) -> Check:
@@ -239,162 +212,8 @@ def _refuse(executor: Any, n_workers: int | None, time_limit: float | None, retr
         raise ValueError(f"`retries` must not be negative, but got {retries}.")
 
 
-class _Book:
-    """Which simulations are done, failed, and still to do.
-
-    Arguments:
-        store: Where those that are done are kept.
-        n_sims: How many there are.
-        retries: How often one that failed is tried again.
-    """
-
-    def __init__(self, store: Store, n_sims: int, retries: int) -> None:
-        self.store, self.n_sims, self.retries = store, n_sims, retries
-        self.results: dict[int, Results] = {}
-        self.failures: dict[int, Failure] = {}
-        self.notes: list[str] = []
-        self.waiting: deque[int] = deque()
-        self.running: set[int] = set()
-        self.attempts: Counter[int] = Counter()
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        self.written: dict[Future[None], tuple[int, Results]] = {}
-        for index in range(n_sims):
-            self._recall(index)
-        self.n_before = len(self.results)
-
-    def _recall(self, index: int) -> None:
-        try:
-            results = self.store.read(index)
-        except ValueError as damage:
-            self.notes.append(f"{damage}: simulation {index} was computed again.")
-            results = None
-        if results is None:
-            self.waiting.append(index)
-        else:
-            self.results[index] = results
-            self.shapes = {name: one.shape for name, one in results.items()}
-
-    @property
-    def open(self) -> bool:
-        """Whether anything is left to do or to wait for."""
-        return bool(self.waiting or self.running or self.written)
-
-    def next(self) -> int:
-        """Hand out a simulation."""
-        index = self.waiting.popleft()
-        self.running.add(index)
-        return index
-
-    def enter(self, index: int, outcome: Outcome | None, writers: ThreadPoolExecutor) -> None:
-        """Take what a worker made of a simulation, which is nothing if it has not begun it."""
-        self.running.remove(index)
-        if outcome is None:
-            self.waiting.appendleft(index)
-            return
-        self.attempts[index] += 1
-        if not isinstance(outcome, Fault):
-            outcome = self._like_the_others(outcome)
-        if not isinstance(outcome, Fault):
-            writing = writers.submit(self.store.keep, index, outcome)
-            self.written[writing] = index, outcome
-        elif self.attempts[index] <= self.retries:
-            self.waiting.appendleft(index)
-        else:
-            self._give_up(index, outcome)
-
-    def _like_the_others(self, results: Results) -> Outcome:
-        """Return the results, or say how they differ from those of other simulations."""
-        here = {name: one.shape for name, one in results.items()}
-        there = self.shapes = self.shapes or here
-        if here == there:
-            return results
-        names = sorted(name for name in here | there if here.get(name) != there.get(name))
-        return Fault(
-            f"simulations must be alike, but this one differs from others in the shape of "
-            f"{', '.join(names)}: {[here.get(n) for n in names]}, {[there.get(n) for n in names]}"
-        )
-
-    def _give_up(self, index: int, fault: Fault) -> None:
-        failure = Failure(index, fault.message, self.attempts[index], fault.details)
-        self.failures[index] = failure
-        with _on_disk(self):
-            self.store.note(failure)
-        if not self.results and not self.written and len(self.failures) >= _HOPELESS:
-            raise RuntimeError(
-                f"none of the first {len(self.failures)} simulations worked. The last: {failure}."
-                f"\n{fault.details}"
-            )
-
-    def commit(self) -> None:
-        """Count what the disk has put down."""
-        for writing in [future for future in self.written if future.done()]:
-            index, results = self.written.pop(writing)
-            with _on_disk(self):
-                writing.result()
-            self.results[index] = results
-
-    def simulations(self, names: list[str] | None) -> Simulations:
-        """Return all that are done, in the order of their indices."""
-        if len(self.results) < 2:
-            said = next(iter(self.failures.values()), "nothing")
-            raise RuntimeError(f"only {len(self.results)} simulations worked. The first: {said}.")
-        every = [self.results[index] for index in sorted(self.results)]
-        axes = {"samples": 1, "theta": 0, "x": 0, "log_prob_samples": 1, "log_prob_theta": 0}
-        arrays: dict[str, Any] = {
-            name: np.stack([results[name] for results in every], axis=axis)
-            for name, axis in axes.items()
-            if name in every[0]
-        }
-        return Simulations(**arrays, names=names)
-
-
-@contextmanager
-def _on_disk(book: _Book) -> Iterator[None]:
-    """Say what to do when the disk does not take what it is given."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(
-            f"{str(book.store.folder)!r} cannot be written to: {error.strerror or error}. The "
-            f"{len(book.results)} simulations in it are safe. When there is room again, the same "
-            f"call goes on from there."
-        ) from error
-
-
-class _Watch:
-    """The sequential test, which takes simulations in the order of their indices alone."""
-
-    def __init__(self, level: float, tolerance: float, seed: int, names: list[str] | None) -> None:
-        self.enough, self.names = 1 / level, names
-        self.monitor = Monitor(level=level, tolerance=tolerance, rng=seed)
-        self.place = 0
-
-    @property
-    def settled(self) -> str:
-        """Why to stop; nothing while there is no reason."""
-        return "" if self.monitor.state == "running" else self.monitor.state
-
-    def follow(self, book: _Book) -> None:
-        """Take in all simulations that have none before them that is still to come."""
-        while not self.settled and (self.place in book.results or self.place in book.failures):
-            results = book.results.get(self.place)
-            if results is not None:
-                given: dict[str, Any] = {**results, "names": self.names}
-                self.monitor.add(**given)
-            self.place += 1
-
-    def expected(self, n_sims: int) -> int:
-        """Return how many simulations it will take at the pace so far."""
-        n, monitor = self.place, self.monitor
-        # What is uncertain about coverage shrinks with the square root.
-        guesses = [n_sims, n * (monitor.within / monitor.tolerance) ** 2 if n else n_sims]
-        if monitor.e_value > 1:
-            guesses.append(n * np.log(self.enough) / np.log(monitor.e_value))
-        return max(int(min(guesses)) - n, 0)
-
-
 def _simulate(
-    crew: Crew, book: _Book, watch: _Watch, progress: Callable[[Progress], None] | None
+    crew: Crew, book: Book, watch: Watch, progress: Callable[[Progress], None] | None
 ) -> None:
     """Let workers simulate until the answer is in, or all is done."""
     start = time.monotonic()
@@ -408,28 +227,14 @@ def _simulate(
                 book.commit()
                 watch.follow(book)
                 if progress is not None:
-                    progress(_progress(book, watch, time.monotonic() - start))
+                    progress(watch.progress(book, time.monotonic() - start))
         writers.shutdown()
         book.commit()
 
 
-def _hand_out(crew: Crew, book: _Book) -> None:
-    while book.waiting and crew.n_free and len(book.written) < _MOST_UNWRITTEN:
+def _hand_out(crew: Crew, book: Book) -> None:
+    while book.waiting and crew.n_free and len(book.unwritten) < _MOST_UNWRITTEN:
         crew.start(book.next())
-
-
-def _progress(book: _Book, watch: _Watch, seconds: float) -> Progress:
-    n_done = len(book.results)
-    return Progress(
-        n_done=n_done,
-        n_failed=len(book.failures),
-        n_sims=book.n_sims,
-        rate=(n_done - book.n_before) / max(seconds, 1e-9),
-        e_value=watch.monitor.e_value,
-        enough=watch.enough,
-        within=watch.monitor.within,
-        expected=watch.expected(book.n_sims),
-    )
 
 
 def _why(study: Study) -> str:

@@ -39,6 +39,7 @@ class Estimate:
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
     def percent(self) -> str:
+        """Return the same in per cent."""
         return f"{self.value:.0%} [{self.low:.0%}, {self.high:.0%}]"
 
 

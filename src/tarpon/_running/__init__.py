@@ -1,1 +1,1 @@
-"""What a run is made of: the problem, the workers, and the store of what they finish."""
+"""What a run is made of: the problem, the workers, their store, the book and the watch."""

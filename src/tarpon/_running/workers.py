@@ -120,13 +120,16 @@ class Processes:
 
     @property
     def n_free(self) -> int:
+        """How many simulations they can take on now."""
         return sum(worker.n_free for worker in self.workers)
 
     def start(self, index: int) -> None:
+        """Hand a simulation to the process that has the fewest."""
         free = (worker for worker in self.workers if worker.n_free)
         min(free, key=lambda worker: len(worker.given)).start(index)
 
     def finished(self, timeout: float) -> Iterator[tuple[int, Outcome | None]]:
+        """Yield what has ended, and replace processes that died or took too long."""
         now = time.monotonic()
         ends = [worker.since + self.time_limit for worker in self.workers if worker.busy]
         rest = max(min([timeout, *(end - now for end in ends)]), 0)
@@ -289,12 +292,15 @@ class Borrowed:
 
     @property
     def n_free(self) -> int:
+        """How many simulations the executor can take on now."""
         return self.pool.n_at_once - len(self.running)
 
     def start(self, index: int) -> None:
+        """Hand a simulation to the executor."""
         self.running[self.pool.submit(self.task, index)] = index
 
     def finished(self, timeout: float) -> Iterator[tuple[int, Outcome | None]]:
+        """Yield what has ended; an executor that broke ends the run."""
         done, _ = wait(self.running, timeout, FIRST_COMPLETED)
         for future in done:
             index = self.running.pop(future)

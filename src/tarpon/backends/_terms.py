@@ -28,6 +28,7 @@ class Constants(NamedTuple):
 
     @property
     def n_centers(self) -> int:
+        """How many centers there are a simulation."""
         return int(self.away.shape[1])
 
 
@@ -43,14 +44,11 @@ def prepare(
         scale: What differences are multiplied by, for "l2" and "periodic" before the square.
         period: The period of each parameter.
     """
-    xp, shape = namespace(truth), (truth.shape[1],)
+    xp = namespace(truth)
     if term == "periodic":
         turns = xp.round(away / beside(np.asarray(period), away))
         away = away - beside(np.where(np.isfinite(period), period, 0.0), away) * turns
-    # Rounded down, or the far side of the circle might be farther than the truth that is there.
-    per_turn = (1 - 8 * float(xp.finfo(truth.dtype).eps)) / np.asarray(period)
-    rows = (centered(scale, away), np.where(np.isfinite(period), period, 0.0), per_turn)
-    table = np.stack([np.broadcast_to(row, shape) for row in rows])
+    table: Array = table_of(scale, away, period, float(xp.finfo(truth.dtype).eps))
     away = 2 * away if term == "l2" else away
     away, table = (xp.asarray(beside(a, truth), dtype=truth.dtype) for a in (away, table))
     return Constants(truth, away, table)
@@ -67,6 +65,21 @@ def gap(term: str, draws: Array, constants: Constants, center: int, xp: Any) -> 
     if term == "periodic":
         step, away = step - turn * xp.round((step + away) * per_turn), 2 * away
     return ((scale * step) * (scale * (step + away))).sum(-1)
+
+
+def table_of(scale: Floats, away: Array, period: Floats | float, eps: float) -> Floats:
+    """Return scale, period and its inverse of each parameter, `(3, n_dims)`.
+
+    Arguments:
+        scale: What differences are multiplied by.
+        away: The differences of truths and centers, `(..., n_dims)`.
+        period: The period of each parameter, or one for all.
+        eps: The precision to compute in.
+    """
+    # Rounded down, or the far side of the circle might be farther than the truth that is there.
+    per_turn = (1 - 8 * eps) / np.asarray(period)
+    rows = (centered(scale, away), np.where(np.isfinite(period), period, 0.0), per_turn)
+    return np.stack([np.broadcast_to(row, away.shape[-1:]) for row in rows])
 
 
 def centered(scale: Floats, away: Array) -> Floats:

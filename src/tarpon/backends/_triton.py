@@ -1,23 +1,14 @@
-r"""Counting on a CUDA device: fused kernels that read the samples once.
-
-The terms are those of `_kernels`: each is the part of one parameter in
-:math:`d(s, r) - d(t, r)`, made of differences of points, so that a draw that equals the truth
-bit for bit sums to zero.
-
-All kernels take either order of memory. Sizes and steps are given as a number times the largest
-power of two in them, which is compiled in: knowing what is a multiple of four lets the compiler
-load four numbers at once.
-"""
+"""Counting on a CUDA device: which kernel, in tiles of which shape."""
 
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import torch
 import triton
-import triton.language as tl
 from torch import Tensor
 
 from ._terms import Constants
+from ._triton_kernels import closer_kernel, product_kernel, short_kernel, smaller_kernel
 
 _LONGEST_ROW = 128  # numbers that are held at once; of longer rows, a part at a time
 _LONGEST_UNROLLED = 16  # parameters for which a lane takes a whole draw
@@ -33,225 +24,6 @@ class Tile(NamedTuple):
     n: int
     warps: int
     stages: int
-
-
-@triton.jit
-def _term(draw, truth, away, scale, turn, per_turn, TERM: tl.constexpr):
-    """Return the part of one parameter in d(s, r) - d(t, r)."""
-    step = draw - truth
-    if TERM == "l1":
-        right = step + (away - tl.abs(away))
-        left = -(step + (away + tl.abs(away)))
-        part = scale * tl.where(right > left, right, left)
-    elif TERM == "periodic":
-        step -= turn * tl.floor((step + away) * per_turn + 0.5)
-        part = (scale * step) * (scale * (step + (away + away)))
-    else:
-        part = (scale * step) * (scale * (step + away))
-    return part
-
-
-@triton.jit
-def _place(n_groups, BY_SIMS: tl.constexpr):
-    """Return which simulations and which draws a program has, neighbours close in memory."""
-    program = tl.program_id(0).to(tl.int64)
-    first, second = program // n_groups, program % n_groups
-    if BY_SIMS:
-        group, run = first, second
-    else:
-        run, group = first, second
-    return group, run
-
-
-@triton.jit
-def _closer_kernel(
-    samples, truth, away, table, counts,
-    n_draws, n_sims, n_dims, along_draws, along_sims, along_away, n_groups,
-    TERM: tl.constexpr, BY_SIMS: tl.constexpr, IN_PARTS: tl.constexpr, KEEP: tl.constexpr,
-    UNITS: tl.constexpr,
-    DRAWS: tl.constexpr, SIMS: tl.constexpr, DIMS: tl.constexpr, N: tl.constexpr,
-    STAGES: tl.constexpr,
-):  # fmt: skip
-    """Count for a few simulations and a run of draws, in tiles of (DRAWS, SIMS, DIMS)."""
-    group, run = _place(n_groups, BY_SIMS)
-    n_draws, n_dims = n_draws * UNITS[0], n_dims * UNITS[1]
-    i = group * SIMS + tl.arange(0, SIMS)
-    of_sim = i[None, :, None]
-    in_sims = of_sim < n_sims
-    k = tl.arange(0, DIMS)[None, None, :]
-    inside = in_sims & (k < n_dims)
-    t = tl.load(truth + of_sim * n_dims + k, mask=inside, other=0.0)
-    a = tl.load(away + of_sim * along_away + k, mask=inside, other=0.0)
-    scale = tl.load(table + k, mask=k < n_dims, other=0.0)
-    turn = tl.load(table + n_dims + k, mask=k < n_dims, other=0.0)
-    per_turn = tl.load(table + 2 * n_dims + k, mask=k < n_dims, other=0.0)
-    n_below = tl.zeros([SIMS], tl.int32)
-    n_equal = tl.zeros([SIMS], tl.int32)
-    for tile in tl.range(N, num_stages=STAGES):
-        j = (run * N + tile) * DRAWS + tl.arange(0, DRAWS)
-        of_draw = j[:, None, None]
-        in_draws = of_draw < n_draws
-        rows = samples + of_draw * along_draws * UNITS[2] + of_sim * along_sims * UNITS[3]
-        s = tl.load(rows + k, mask=in_draws & inside, other=0.0, eviction_policy=KEEP)
-        total = _term(s.to(t.dtype), t, a, scale, turn, per_turn, TERM)
-        if IN_PARTS:
-            for first in tl.range(DIMS, n_dims, DIMS, num_stages=STAGES):
-                m = first + k
-                here = in_sims & (m < n_dims)
-                s = tl.load(rows + m, mask=in_draws & here, other=0.0, eviction_policy=KEEP)
-                total += _term(
-                    s.to(t.dtype),
-                    tl.load(truth + of_sim * n_dims + m, mask=here, other=0.0),
-                    tl.load(away + of_sim * along_away + m, mask=here, other=0.0),
-                    tl.load(table + m, mask=m < n_dims, other=0.0),
-                    tl.load(table + n_dims + m, mask=m < n_dims, other=0.0),
-                    tl.load(table + 2 * n_dims + m, mask=m < n_dims, other=0.0),
-                    TERM,
-                )
-        gap = tl.sum(total, axis=2)
-        real = j[:, None] < n_draws
-        n_below += tl.sum((real & (gap < 0)).to(tl.int32), axis=0)
-        n_equal += tl.sum((real & (gap == 0)).to(tl.int32), axis=0)
-    tl.atomic_add(counts + i, n_below, mask=i < n_sims)
-    tl.atomic_add(counts + n_sims + i, n_equal, mask=i < n_sims)
-
-
-@triton.jit
-def _short_kernel(
-    samples, truth, away, table, counts,
-    n_draws, n_sims, along_draws, along_sims, along_away, n_groups,
-    TERM: tl.constexpr, BY_SIMS: tl.constexpr, N_DIMS: tl.constexpr, N_CENTERS: tl.constexpr,
-    DRAWS: tl.constexpr, SIMS: tl.constexpr, N: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
-    r"""Count for several centers at once, whole draws in each lane: short rows need no sums.
-
-    Of :math:`|\delta|^2 + \delta \cdot 2 (t - r)`, the first part is the same for all centers.
-    """
-    group, run = _place(n_groups, BY_SIMS)
-    i = group * SIMS + tl.arange(0, SIMS)[None, :]
-    in_sims = i < n_sims
-    truths, aways, counted = (), (), ()
-    for k in tl.static_range(N_DIMS):
-        truths = truths + (tl.load(truth + i * N_DIMS + k, mask=in_sims, other=0.0),)  # noqa: RUF005
-    for center in tl.static_range(N_CENTERS):
-        counted = counted + (tl.zeros([DRAWS, SIMS], tl.int32),)  # noqa: RUF005
-        for k in tl.static_range(N_DIMS):
-            at = away + i * along_away + center * N_DIMS + k
-            a = tl.load(at, mask=in_sims, other=0.0)
-            aways = aways + (tl.load(table + k) * a if TERM == "l2" else a,)  # noqa: RUF005
-    for tile in tl.range(N, num_stages=STAGES):
-        j = (run * N + tile) * DRAWS + tl.arange(0, DRAWS)[:, None]
-        real = (j < n_draws) & in_sims
-        row = samples + j * along_draws + i * along_sims
-        square = tl.zeros([DRAWS, SIMS], truth.dtype.element_ty)
-        draws = ()
-        for k in tl.static_range(N_DIMS):
-            s = tl.load(row + k, mask=real, other=0.0).to(truth.dtype.element_ty)
-            if TERM == "l2":
-                s = tl.load(table + k) * (s - truths[k])
-                square += s * s
-            draws = draws + (s,)  # noqa: RUF005
-        added = ()
-        for center in tl.static_range(N_CENTERS):
-            gap = square
-            for k in tl.static_range(N_DIMS):
-                a = aways[center * N_DIMS + k]
-                if TERM == "l2":
-                    gap += draws[k] * a
-                else:
-                    gap += _term(
-                        draws[k], truths[k], a,
-                        tl.load(table + k), tl.load(table + N_DIMS + k),
-                        tl.load(table + 2 * N_DIMS + k), TERM,
-                    )  # fmt: skip
-            # Both counts in one number, which halves the sums over lanes.
-            both = tl.where(gap < 0, 1, tl.where(gap == 0, 65536, 0))
-            added = added + (counted[center] + tl.where(real, both, 0),)  # noqa: RUF005
-        counted = added
-    for center in tl.static_range(N_CENTERS):
-        both = tl.sum(counted[center], axis=0)[None, :]
-        at = counts + i * N_CENTERS + center
-        tl.atomic_add(at, both & 65535, mask=in_sims)
-        tl.atomic_add(at + n_sims * N_CENTERS, both >> 16, mask=in_sims)
-
-
-@triton.jit
-def _product_kernel(
-    samples, truth, away, table, counts,
-    n_draws, n_sims, n_dims, along_draws, along_sims, along_away, n_centers, n_groups,
-    BY_SIMS: tl.constexpr, IN_PARTS: tl.constexpr, UNITS: tl.constexpr,
-    DRAWS: tl.constexpr, DIMS: tl.constexpr, CENTERS: tl.constexpr, N: tl.constexpr,
-    STAGES: tl.constexpr,
-):  # fmt: skip
-    r"""Count for several centers at once by :math:`|\delta|^2 + \delta \cdot 2 (t - r)`."""
-    i, run = _place(n_groups, BY_SIMS)
-    n_draws, n_dims = n_draws * UNITS[0], n_dims * UNITS[1]
-    c = tl.arange(0, CENTERS)
-    k = tl.arange(0, DIMS)
-    n_below = tl.zeros([CENTERS], tl.int32)
-    n_equal = tl.zeros([CENTERS], tl.int32)
-    aways = away + i * along_away + c[None, :] * n_dims
-    t = tl.load(truth + i * n_dims + k, mask=k < n_dims, other=0.0)
-    scale = tl.load(table + k, mask=k < n_dims, other=0.0)
-    wanted = (c[None, :] < n_centers) & (k[:, None] < n_dims)
-    a = scale[:, None] * tl.load(aways + k[:, None], mask=wanted, other=0.0)
-    for tile in tl.range(N, num_stages=STAGES):
-        j = (run * N + tile) * DRAWS + tl.arange(0, DRAWS)
-        # Beyond the last draw the step would be minus the truth, and finite; it is not counted.
-        real = j[:, None] < n_draws
-        row = samples + j[:, None] * along_draws * UNITS[2] + i * along_sims * UNITS[3]
-        s = tl.load(row + k[None, :], mask=real & (k[None, :] < n_dims), other=0.0)
-        step = scale[None, :] * (s.to(tl.float32) - t[None, :])
-        square = step * step
-        product = tl.dot(step, a, input_precision="tf32x3")
-        if IN_PARTS:
-            for first in tl.range(DIMS, n_dims, DIMS, num_stages=STAGES):
-                m = first + k
-                s = tl.load(row + m[None, :], mask=real & (m[None, :] < n_dims), other=0.0)
-                u = tl.load(truth + i * n_dims + m, mask=m < n_dims, other=0.0)
-                unit = tl.load(table + m, mask=m < n_dims, other=0.0)
-                here = (c[None, :] < n_centers) & (m[:, None] < n_dims)
-                b = unit[:, None] * tl.load(aways + m[:, None], mask=here, other=0.0)
-                step = unit[None, :] * (s.to(tl.float32) - u[None, :])
-                square += step * step
-                product += tl.dot(step, b, input_precision="tf32x3")
-        gap = product + tl.sum(square, axis=1)[:, None]
-        n_below += tl.sum((real & (gap < 0)).to(tl.int32), axis=0)
-        n_equal += tl.sum((real & (gap == 0)).to(tl.int32), axis=0)
-    at = counts + i * n_centers + c
-    tl.atomic_add(at, n_below, mask=c < n_centers)
-    tl.atomic_add(at + n_sims * n_centers, n_equal, mask=c < n_centers)
-
-
-@triton.jit
-def _smaller_kernel(
-    samples, truth, counts,
-    n_draws, n_sims, n_dims, along_draws, along_sims, n_runs,
-    UNITS: tl.constexpr, DRAWS: tl.constexpr, DIMS: tl.constexpr, N: tl.constexpr,
-):  # fmt: skip
-    """Count parameter by parameter, for one simulation, some parameters and a run of draws."""
-    program = tl.program_id(0).to(tl.int64)
-    n_dims = n_dims * UNITS[0]
-    n_parts = tl.cdiv(n_dims, DIMS)
-    part, rest = program % n_parts, program // n_parts
-    run, i = rest % n_runs, rest // n_runs
-    k = part * DIMS + tl.arange(0, DIMS)
-    t = tl.load(truth + i * n_dims + k, mask=k < n_dims, other=0)
-    n_below = tl.zeros([DRAWS, DIMS], tl.int32)
-    n_equal = tl.zeros([DRAWS, DIMS], tl.int32)
-    for tile in range(N):
-        j = (run * N + tile) * DRAWS + tl.arange(0, DRAWS)
-        row = j[:, None] * along_draws * UNITS[1] + i * along_sims * UNITS[2]
-        inside = (j[:, None] < n_draws) & (k[None, :] < n_dims)
-        s = tl.load(samples + row + k[None, :], mask=inside, other=float("nan")).to(t.dtype)
-        n_below += (s < t[None, :]).to(tl.int32)
-        n_equal += (s == t[None, :]).to(tl.int32)
-    at = counts + i * n_dims + k
-    tl.atomic_add(at, tl.sum(n_below, axis=0), mask=k < n_dims)
-    tl.atomic_add(at + n_sims * n_dims, tl.sum(n_equal, axis=0), mask=k < n_dims)
-
-
-# From tensors to kernels.
 
 
 def closer(term: str, samples: Tensor, constants: Constants) -> Tensor:
@@ -331,7 +103,7 @@ def single(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tens
     grid, n_groups = _grid(samples, tile)
     sizes, units = _units(n_draws, n_dims, *samples.stride()[:2])
     with _on(samples):
-        _closer_kernel[grid](
+        closer_kernel[grid](
             samples, *constants, counts, sizes[0], n_sims, *sizes[1:],
             constants.away.stride(0), n_groups,
             TERM=term, BY_SIMS=_by_sims(samples), IN_PARTS=n_dims > tile.dims,
@@ -349,7 +121,7 @@ def short(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tenso
     counts = samples.new_zeros((2, n_sims, constants.n_centers), dtype=torch.int32)
     grid, n_groups = _grid(samples, tile)
     with _on(samples):
-        _short_kernel[grid](
+        short_kernel[grid](
             samples, *constants, counts, n_draws, n_sims, *samples.stride()[:2],
             constants.away.stride(0), n_groups,
             TERM=term, BY_SIMS=_by_sims(samples), N_DIMS=n_dims, N_CENTERS=constants.n_centers,
@@ -366,7 +138,7 @@ def product(samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
     grid, n_groups = _grid(samples, tile)
     sizes, units = _units(n_draws, n_dims, *samples.stride()[:2])
     with _on(samples):
-        _product_kernel[grid](
+        product_kernel[grid](
             samples, *constants, counts, sizes[0], n_sims, *sizes[1:],
             constants.away.stride(0), constants.n_centers, n_groups,
             BY_SIMS=_by_sims(samples), IN_PARTS=n_dims > tile.dims, UNITS=units,
@@ -390,7 +162,7 @@ def smaller(samples: Tensor, truth: Tensor) -> Tensor:
     n_runs = triton.cdiv(n_draws, draws * n)
     counts = samples.new_zeros((2, n_sims, n_dims), dtype=torch.int32)
     with _on(samples):
-        _smaller_kernel[(n_runs * n_sims * triton.cdiv(n_dims, dims),)](
+        smaller_kernel[(n_runs * n_sims * triton.cdiv(n_dims, dims),)](
             samples, truth, counts, n_draws, n_sims, *sizes, n_runs,
             UNITS=units, DRAWS=draws, DIMS=dims, N=n, num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip

@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +37,7 @@ class Command(click.Command):
         ]
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, and leave with one sentence if that fails."""
         with _one_sentence(ctx):
             return super().invoke(ctx)
 
@@ -44,9 +45,8 @@ class Command(click.Command):
 class Group(click.Group):
     """A group of such commands, listed in the order in which they were added."""
 
-    command_class = Command
-
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands, unsorted."""
         return list(self.commands)
 
 
@@ -106,6 +106,20 @@ def write_figure(figure: Any, path: Path) -> None:
         raise ValueError(f"the figure cannot be written: {error}.") from error
 
 
+def client(address: str | None) -> AbstractContextManager[Any]:
+    """Return a client of a Dask scheduler; without an address there is none."""
+    if address is None:
+        return nullcontext()
+    try:
+        from dask.distributed import Client
+    except ImportError as error:
+        raise ValueError(
+            "--scheduler needs Dask: install it with `pip install tarpon[dask]`."
+        ) from error
+    connect: Callable[[str], AbstractContextManager[Any]] = Client
+    return connect(address)
+
+
 def options(*several: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
     """Return several options as one decorator, in the order in which help shows them."""
 
@@ -117,25 +131,45 @@ def options(*several: Callable[[Decorated], Decorated]) -> Callable[[Decorated],
     return decorate
 
 
-def a_seed(default: int | None = None) -> Callable[[Decorated], Decorated]:
-    return click.option(
-        "--rng",
-        default=default,
-        show_default=default is not None,
-        type=click.IntRange(min=0),
-        help="The seed.",
-    )
+def an_option(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
+    """Return an option, with its default in the help if it has one."""
+    return click.option(name, help=text, show_default=more.get("default") is not None, **more)
+
+
+def a_count(
+    name: str, text: str, *, least: int = 1, **more: Any
+) -> Callable[[Decorated], Decorated]:
+    """Return an option that takes whole numbers."""
+    return an_option(name, text, type=click.IntRange(min=least), **more)
+
+
+def a_share(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
+    """Return an option that takes numbers between 0 and 1."""
+    return an_option(name, text, type=click.FloatRange(0, 1, min_open=True, max_open=True), **more)
+
+
+def a_size(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
+    """Return an option that takes positive numbers."""
+    return an_option(name, text, type=click.FloatRange(0, min_open=True), **more)
 
 
 def a_file(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
-    return click.option(name, type=click.Path(path_type=Path, dir_okay=False), help=text, **more)
+    """Return an option that takes the path of a file."""
+    return an_option(name, text, type=click.Path(path_type=Path, dir_okay=False), **more)
 
 
-a_level = click.option(
-    "--level",
-    default=0.05,
-    show_default=True,
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="How often accurate posteriors may be called inaccurate.",
+def a_folder(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
+    """Return an option that takes the path of a folder."""
+    return an_option(name, text, type=click.Path(path_type=Path, file_okay=False), **more)
+
+
+def a_seed(default: int | None = None) -> Callable[[Decorated], Decorated]:
+    """Return the option of the seed."""
+    return a_count("--rng", "The seed.", least=0, default=default)
+
+
+a_level = a_share(
+    "--level", "How often accurate posteriors may be called inaccurate.", default=0.05
 )
+a_scheduler = an_option("--scheduler", "The address of a Dask scheduler to compute on.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")

@@ -10,15 +10,20 @@ import click
 from ._app import (
     INTERRUPTED,
     Command,
+    a_count,
     a_file,
+    a_folder,
     a_level,
+    a_scheduler,
     a_seed,
+    a_share,
+    a_size,
     as_json,
+    client,
     say,
     wrapped,
     write_figure,
 )
-from ._tests import client
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
 if TYPE_CHECKING:
@@ -31,51 +36,15 @@ _GIVEN = (
 
 @click.command(cls=Command)
 @click.argument("problem")
-@click.option(
-    "--store",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where simulations go.  [default: the name of the problem, .study]",
-)
-@click.option(
-    "--n-sims",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(min=2),
-    help="The most simulations to make.",
-)
-@click.option(
-    "--n-draws",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(min=5),
-    help="The number of draws of each posterior.",
-)
-@click.option(
-    "--tolerance",
-    default=0.1,
-    show_default=True,
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="The coverage error that is small enough to stop.",
-)
+@a_folder("--store", "Where simulations go.  [default: the name of the problem, .study]")
+@a_count("--n-sims", "The most simulations to make.", least=2, default=1000)
+@a_count("--n-draws", "The number of draws of each posterior.", least=5, default=1000)
+@a_share("--tolerance", "The coverage error that is small enough to stop.", default=0.1)
 @a_level
-@click.option(
-    "--n-workers",
-    type=click.IntRange(min=1),
-    help="The number of processes.  [default: one a processor]",
-)
-@click.option("--scheduler", help="The address of a Dask scheduler to compute on.")
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(0, min_open=True),
-    help="Stop a simulation that takes longer than so many seconds.",
-)
-@click.option(
-    "--retries",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="How often a simulation that failed is tried again.",
-)
+@a_count("--n-workers", "The number of processes.  [default: one a processor]")
+@a_scheduler
+@a_size("--time-limit", "Stop a simulation that takes longer than so many seconds.")
+@a_count("--retries", "How often a simulation that failed is tried again.", least=0, default=1)
 @a_seed()
 @as_json
 @a_file("--plot", "Write a figure here.")

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._progress import Bar
-from ._app import Command, a_file, a_seed, as_json, say, show, write_figure
+from ._app import (
+    Command,
+    a_count,
+    a_file,
+    a_folder,
+    a_seed,
+    an_option,
+    as_json,
+    say,
+    show,
+    write_figure,
+)
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
 if TYPE_CHECKING:
@@ -21,14 +32,8 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@a_file("--out", "Where the figure goes.", default=Path("tarpon-demo.png"), show_default=True)
-@click.option(
-    "--n-dims",
-    default=10,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="The number of parameters.",
-)
+@a_file("--out", "Where the figure goes.", default=Path("tarpon-demo.png"))
+@a_count("--n-dims", "The number of parameters.", default=10)
 @a_seed(0)
 def demo(out: Path, n_dims: int, rng: int) -> None:
     """Run the paper's Gaussian toy: four posteriors, TARP against HPD.
@@ -53,7 +58,7 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
 @click.argument("n_dims", type=click.IntRange(min=1))
 @click.option("--bias", default=0.0, help="The bias of one parameter to be seen, in posterior sd.")
 @click.option("--width", default=0.0, help="The fraction by which all widths are wrong.")
-@click.option("--n-draws", type=click.IntRange(min=5), help="The number of draws.")
+@a_count("--n-draws", "The number of draws.", least=5)
 @a_seed()
 @as_json
 def plan(n_dims: int, as_json: bool, **given: Any) -> None:
@@ -71,25 +76,14 @@ def plan(n_dims: int, as_json: bool, **given: Any) -> None:
 
 @click.command(cls=Command)
 @click.argument("name")
-@click.option(
-    "--out",
-    default=Path("figures"),
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where everything goes.",
-)
+@a_folder("--out", "Where everything goes.", default=Path("figures"))
 @click.option("--quick", is_flag=True, help="Run it small: all of them in three minutes.")
 @click.option(
     "--galaxies",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Pictures for lensing, a .npy array (n, 16, 16), in place of Hubble's.",
 )
-@click.option(
-    "--device",
-    default="auto",
-    show_default=True,
-    help="Where the chains of lensing run: cpu, cuda, or auto.",
-)
+@an_option("--device", "Where the chains of lensing run: cpu, cuda, or auto.", default="auto")
 @a_seed(2023)
 def reproduce(
     name: str, out: Path, quick: bool, galaxies: Path | None, device: str, rng: int

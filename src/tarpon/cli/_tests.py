@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -16,10 +15,16 @@ from .._progress import Bar
 from ._app import (
     Command,
     Misuse,
+    a_count,
     a_file,
+    a_folder,
     a_level,
+    a_scheduler,
     a_seed,
+    a_size,
+    an_option,
     as_json,
+    client,
     options,
     say,
     show,
@@ -73,32 +78,23 @@ _from_file = options(
         multiple=True,
         help="What an array is called in the file, like samples=post/draws.",
     ),
-    click.option(
-        "--most-bytes",
-        type=click.IntRange(min=1),
-        help="How much memory the file may take at once.",
-    ),
+    a_count("--most-bytes", "How much memory the file may take at once."),
 )
 _of_a_test = options(
     a_level,
     a_seed(),
     as_json,
     _plot,
-    click.option(
+    an_option(
         "--on-invalid",
+        "What to do with simulations that hold NaN.",
         type=click.Choice(["raise", "drop"]),
         default="raise",
-        show_default=True,
-        help="What to do with simulations that hold NaN.",
     ),
     _from_file,
-    click.option(
-        "--resume",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="Keep the results of blocks here, and go on from those there are.",
-    ),
-    click.option("--shard", type=_Shard(), help="Compute this part of the blocks alone."),
-    click.option("--scheduler", help="The address of a Dask scheduler to compute on."),
+    a_folder("--resume", "Keep the results of blocks here, and go on from those there are."),
+    an_option("--shard", "Compute this part of the blocks alone.", type=_Shard()),
+    a_scheduler,
 )
 
 
@@ -138,29 +134,16 @@ def sbc(file: Path, **given: Any) -> None:
 @click.command(cls=Command)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @a_file("--report", "Write an HTML page with all figures here; several files are compared.")
-@click.option(
+@an_option(
     "--fail-on",
-    default="inaccurate",
-    show_default=True,
+    "When to exit with 1: doubt is also when there are too few simulations to say.",
     type=click.Choice(["inaccurate", "doubt", "never"]),
-    help="When to exit with 1: doubt is also when there are too few simulations to say.",
+    default="inaccurate",
 )
-@click.option(
-    "--max-bias",
-    type=click.FloatRange(0, min_open=True),
-    help="Exit with 1 if a parameter is clearly off by more, in posterior sd.",
-)
-@click.option(
-    "--max-width-error",
-    type=click.FloatRange(0, min_open=True),
-    help="Exit with 1 if a width is clearly off by more, as a fraction.",
-)
-@click.option(
-    "--n-swaps",
-    default=999,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="The number of swaps; the p-value is at least 1 / (n_swaps + 1).",
+@a_size("--max-bias", "Exit with 1 if a parameter is clearly off by more, in posterior sd.")
+@a_size("--max-width-error", "Exit with 1 if a width is clearly off by more, as a fraction.")
+@a_count(
+    "--n-swaps", "The number of swaps; the p-value is at least 1 / (n_swaps + 1).", default=999
 )
 @_of_a_test
 def check(files: tuple[Path, ...], **given: Any) -> None:
@@ -354,17 +337,3 @@ def _result(name: str, file: Path, **given: Any) -> Result | Check:
             return check(sims, rng=given["rng"], engine=engine, **more)
         tests: dict[str, Callable[..., Result]] = {"tarp": tarp, "hpd": hpd, "sbc": sbc}
         return tests[name](sims, rng=given["rng"], engine=engine)
-
-
-def client(address: str | None) -> AbstractContextManager[Any]:
-    """Return a client of a Dask scheduler; without an address there is none."""
-    if address is None:
-        return nullcontext()
-    try:
-        from dask.distributed import Client
-    except ImportError as error:
-        raise ValueError(
-            "--scheduler needs Dask: install it with `pip install tarpon[dask]`."
-        ) from error
-    connect: Callable[[str], AbstractContextManager[Any]] = Client
-    return connect(address)

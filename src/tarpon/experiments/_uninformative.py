@@ -32,6 +32,7 @@ class FirstPlusUniform:
     weight: float = 1.0
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
+        """Return points of shape `(n_sims, 1)`; reads `x` alone."""
         assert sims.x is not None
         return self.weight * sims.x[:, :1] + rng.uniform(size=(sims.n_sims, 1))
 

@@ -49,8 +49,8 @@ SEES = {
     "residuals": "one parameter is wrong, given those before it",
     "directions": "a shift in any direction",
     "pairs": "the correlation of two parameters is wrong",
-    "data": "the bias of a parameter follows the data",
-    "data width": "the width follows the data",
+    "data": "the bias of a parameter follows the data; without them, posterior means",
+    "data width": "the width follows the data; without them, posterior means",
     "density": "the estimator's own density is wrong",
     "ties": "truths and draws are rounded differently",
 }

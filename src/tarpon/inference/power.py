@@ -122,46 +122,70 @@ def _powers(
     sums: Sums, planted: tuple[float, ...], sizes: Floats, level: float, growth: float = 1.0
 ) -> Floats:
     """Return how often errors of given sizes are caught, from the effects of planted ones."""
-    n_rows = sums.n_rows
-    affordable = max(3, _MOST_MOVED // sums.slope.shape[1])
-    noise = slice(1, 1 + min(_N_NOISE, affordable, n_rows - 1))
-    known = (0.0, *planted)
-    share = np.array([np.interp(sizes, known, row) for row in np.eye(len(known))[1:]]).T
-
-    def moved(values: Floats) -> Floats:
-        """Return the first rows, and then swaps moved by every error."""
-        shape, last = (sums.n_plays, *values.shape[1:]), n_rows + sums.n_plays
-        n_biased = sums.n_plays * len(BIASES)
-        plays, biased, narrow = (
-            values[n_rows:last],
-            values[last : last + n_biased],
-            values[last + n_biased :],
-        )
-        errors = narrow if planted is NARROWINGS else biased
-        effects = double(errors.reshape(len(planted), *shape) - plays)
-        # Sums grow with the root of the number of simulations, and so do effects.
-        weights = beside(np.sqrt(growth) * share, values)
-        effect = (weights @ effects.reshape(len(planted), -1)).reshape(len(sizes), *shape)
-        away = values[noise][None, :, None] + effect[:, None]
-        rows = [values[:n_rows], away.reshape(-1, *shape[1:])]
-        return namespace(values).concatenate(rows)
-
+    n_rows, move = sums.n_rows, _Move.by(sums, planted, sizes, growth)
     own = moment_families(
-        {name: moved(values) for name, values in sums.moments.items()},
-        moved(sums.slope),
-        moved(sums.ties),
+        {name: move(values) for name, values in sums.moments.items()},
+        move(sums.slope),
+        move(sums.ties),
         sums.share_tied,
         n_rows,
     )
     # Products hardly move, and moving them would cost more than all the rest.
-    stay = np.repeat(np.arange(n_rows)[noise], sums.n_plays)
-    rows = np.concatenate([np.arange(n_rows), np.tile(stay, len(sizes))])
-    others = product_families(sums)
-    columns = [*own.values(), *(values[rows] for values in others.values())]
-    p_values = row_p_values(np.column_stack(columns), n_rows)
+    others = {name: values[move.rows()] for name, values in product_families(sums).items()}
+    p_values = row_p_values(np.column_stack([*own.values(), *others.values()]), n_rows)
     total = totals(p_values, weights([*own, *others]))
     above = n_rows - 1 - np.searchsorted(np.sort(total[1:n_rows]), total[n_rows:])
     return ((1 + above) / n_rows <= level).reshape(len(sizes), -1).mean(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Move:
+    """Moves swaps as errors of some sizes would have moved them.
+
+    Arguments:
+        sums: The sums of a study, planted errors among them.
+        planted: The sizes that were planted.
+        share: How much of the effect of each of them an error has, `(n_sizes, n_planted)`.
+        noise: The swaps that are moved.
+    """
+
+    sums: Sums
+    planted: tuple[float, ...]
+    share: Floats
+    noise: slice
+
+    @classmethod
+    def by(cls, sums: Sums, planted: tuple[float, ...], sizes: Floats, growth: float) -> "_Move":
+        """Return the move by errors of these sizes in `growth` times the simulations."""
+        known = (0.0, *planted)
+        share = np.array([np.interp(sizes, known, row) for row in np.eye(len(known))[1:]]).T
+        affordable = max(3, _MOST_MOVED // sums.slope.shape[1])
+        noise = slice(1, 1 + min(_N_NOISE, affordable, sums.n_rows - 1))
+        # Sums grow with the root of the number of simulations, and so do effects.
+        return cls(sums, planted, np.sqrt(growth) * share, noise)
+
+    def __call__(self, values: Floats) -> Floats:
+        """Return the first rows, and then swaps moved by every error."""
+        shape = (self.sums.n_plays, *values.shape[1:])
+        effects = self._effects(values).reshape(len(self.planted), -1)
+        effect = (beside(self.share, values) @ effects).reshape(len(self.share), *shape)
+        away = values[self.noise][None, :, None] + effect[:, None]
+        rows = [values[: self.sums.n_rows], away.reshape(-1, *shape[1:])]
+        return namespace(values).concatenate(rows)
+
+    def _effects(self, values: Floats) -> Floats:
+        """Return how far each planted error moves each play, `(n_planted, n_plays, ...)`."""
+        n_rows, n_plays = self.sums.n_rows, self.sums.n_plays
+        plays, biased, narrow = np.cumsum([n_rows, n_plays, n_plays * len(BIASES)])
+        errors = values[narrow:] if self.planted is NARROWINGS else values[biased:narrow]
+        shape = (len(self.planted), n_plays, *values.shape[1:])
+        return double(errors.reshape(shape) - values[plays:biased])
+
+    def rows(self) -> Ints:
+        """Return which rows those are that were not moved, or before they were."""
+        first = np.arange(self.sums.n_rows)
+        moved = np.repeat(first[self.noise], self.sums.n_plays)
+        return np.concatenate([first, np.tile(moved, len(self.share))])
 
 
 def _smallest(sums: Sums, planted: tuple[float, ...], level: float) -> float:

@@ -249,10 +249,10 @@ def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
     seen, flaw = check.evidence, finding.flaw
     if flaw == "wrong correlation":
         return pair(check, seen.pairs.worst[0], key)
-    if flaw in ("bias depends on x", "ignores the data"):
+    if flaw.startswith(("bias depends on ", "ignores the data")):
         ways = [trend for way in (seen.by_data, seen.slopes) for trend in way.worst]
         return trend(min(ways, key=lambda one: one.p_value), key)
-    if flaw == "width depends on x":
+    if flaw.startswith("width depends on "):
         return trend(seen.widths.worst[0], key)
     if flaw.startswith("wrong in "):
         own = [one for one in seen.joint if one.names[0] in flaw]

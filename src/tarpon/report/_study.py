@@ -88,14 +88,17 @@ class Study:
 
     @property
     def outcome(self) -> str:
+        """What the check says, in a word or two."""
         return self.check.outcome
 
     @property
     def headline(self) -> str:
+        """The same as a sentence."""
         return _HEADLINES[self.outcome]
 
     @property
     def goes_on(self) -> str:
+        """What follows from what could have been missed."""
         return _GOES_ON[self.outcome]
 
     @property
@@ -105,6 +108,7 @@ class Study:
 
     @cached_property
     def findings(self) -> list[Said]:
+        """The findings, worst first, each figure once."""
         said: list[Said] = []
         for finding in self.check.findings:
             figure = _figures.of_finding(self.check, finding, next(self._keys))
@@ -126,21 +130,25 @@ class Study:
 
     @cached_property
     def joint(self) -> Figure | None:
+        """The coverage of all parameters together."""
         joint = self.check.evidence.joint
         return _figures.coverage(joint, next(self._keys)) if joint else None
 
     @cached_property
     def marginals(self) -> Figure:
+        """The coverage of the parameters that are farthest off."""
         result = self.check.evidence.marginals
         few = _figures.single(result, *sorted(self.order[:_MOST_CURVES]))
         return _figures.differences(few, next(self._keys), len(result.names))
 
     @cached_property
     def effects(self) -> Figure:
+        """Bias and width of the parameters."""
         return _figures.effects(self.check, next(self._keys))
 
     @cached_property
     def panels(self) -> list[Figure]:
+        """The ranks of the parameters that are farthest off, one small figure each."""
         result = self.check.evidence.marginals
         return [
             _figures.ranks(result, k, next(self._keys), small=True)
@@ -167,6 +175,7 @@ class Study:
 
     @cached_property
     def rows(self) -> list[ParameterRow]:
+        """The table of all parameters, those farthest off first."""
         parameters = self.check.parameters
         bias = _reach([p.bias for p in parameters], 0.0, 0.3)
         width = _reach([p.width for p in parameters], 1.0, 0.3)
@@ -185,6 +194,7 @@ class Study:
 
     @property
     def n_failed(self) -> int:
+        """How many parameters are wrong on their own."""
         return sum(p.p_value <= self.check.level for p in self.check.parameters)
 
     @cached_property

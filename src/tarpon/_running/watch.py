@@ -1,0 +1,80 @@
+"""The watch over a run: what is known so far, and whether that is enough."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..monitors import Monitor
+from .book import Book
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands.
+
+    Arguments:
+        n_done: How many simulations are finished and in the store.
+        n_failed: How many have failed.
+        n_sims: How many there are at most.
+        rate: Simulations a second, of this call.
+        e_value: The evidence against the posteriors.
+        enough: The evidence that settles it.
+        within: The largest error that coverage may still have.
+        expected: How many more simulations it will take, at this pace of the evidence.
+    """
+
+    n_done: int
+    n_failed: int
+    n_sims: int
+    rate: float
+    e_value: float
+    enough: float
+    within: float
+    expected: int
+
+
+class Watch:
+    """The sequential test, which takes simulations in the order of their indices alone."""
+
+    def __init__(self, level: float, tolerance: float, seed: int, names: list[str] | None) -> None:
+        self.enough, self.names = 1 / level, names
+        self.monitor = Monitor(level=level, tolerance=tolerance, rng=seed)
+        self.place = 0
+
+    @property
+    def settled(self) -> str:
+        """Why to stop; nothing while there is no reason."""
+        return "" if self.monitor.state == "running" else self.monitor.state
+
+    def follow(self, book: Book) -> None:
+        """Take in all simulations that have none before them that is still to come."""
+        while not self.settled and (self.place in book.results or self.place in book.failures):
+            results = book.results.get(self.place)
+            if results is not None:
+                given: dict[str, Any] = {**results, "names": self.names}
+                self.monitor.add(**given)
+            self.place += 1
+
+    def expected(self, n_sims: int) -> int:
+        """Return how many simulations it will take at the pace so far."""
+        n, monitor = self.place, self.monitor
+        # What is uncertain about coverage shrinks with the square root.
+        guesses = [n_sims, n * (monitor.within / monitor.tolerance) ** 2 if n else n_sims]
+        if monitor.e_value > 1:
+            guesses.append(n * np.log(self.enough) / np.log(monitor.e_value))
+        return max(int(min(guesses)) - n, 0)
+
+    def progress(self, book: Book, seconds: float) -> Progress:
+        """Return where a run of so many seconds stands."""
+        n_done = len(book.results)
+        return Progress(
+            n_done=n_done,
+            n_failed=len(book.failures),
+            n_sims=book.n_sims,
+            rate=(n_done - book.n_before) / max(seconds, 1e-9),
+            e_value=self.monitor.e_value,
+            enough=self.enough,
+            within=self.monitor.within,
+            expected=self.expected(book.n_sims),
+        )

@@ -1,0 +1,66 @@
+"""The memory of samples as kernels walk it: in blocks, by steps, in a type they work in."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from .._types import Array
+from ._vectors import widens_halves
+
+# What is copied at once; how many truths are prepared at once.
+_BLOCK_BYTES = 4 * 2**20
+_BLOCK_TRUTHS = 2**18
+
+
+def blocks(samples: Array, dtype: np.dtype[Any]) -> Iterator[tuple[slice, Array]]:
+    """Yield the samples as they are if a kernel can walk them, otherwise copies of them.
+
+    A block is a few simulations, so that neither copies nor what is prepared for each truth
+    grow with the samples.
+    """
+    n_draws, n_sims, n_dims = samples.shape
+    if _walkable(samples, dtype):
+        n_together = max(1, _BLOCK_TRUTHS // max(n_dims, 1))
+        for i in range(0, n_sims, n_together):
+            yield slice(i, i + n_together), samples[:, i : i + n_together]
+        return
+    n_rows = max(1, _BLOCK_BYTES // (n_dims * dtype.itemsize))
+    n_together = max(1, n_rows // max(n_draws, 1))
+    for i in range(0, n_sims, n_together):
+        sims = slice(i, i + n_together)
+        for j in range(0, n_draws, n_rows):
+            yield sims, np.ascontiguousarray(samples[j : j + n_rows, sims], dtype)
+
+
+def _walkable(samples: Array, dtype: np.dtype[Any]) -> bool:
+    return (
+        (samples.dtype == dtype or (samples.dtype == np.float16 and widens_halves()))
+        and samples.flags.aligned
+        and all(step >= 0 and step % samples.itemsize == 0 for step in samples.strides)
+        and (samples.strides[2] == samples.itemsize or samples.shape[2] == 1)
+    )
+
+
+def window(samples: Array) -> tuple[Array, tuple[int, int]]:
+    """Return the memory from the first number to the last, and the steps of the first two axes."""
+    along = [step // samples.itemsize for step in samples.strides]
+    size = 1 + sum((n - 1) * step for n, step in zip(samples.shape, along, strict=True))
+    flat = as_strided(samples, (max(size, 0),), (samples.itemsize,), writeable=False)
+    # Kernels know no half floats but by their bits.
+    return flat.view(np.uint16) if flat.dtype == np.float16 else flat, (along[0], along[1])
+
+
+def working(dtype: np.dtype[Any], *, whole: bool = False) -> np.dtype[Any]:
+    """Return the type that kernels work in; integers become floats unless `whole`."""
+    if whole and dtype.kind in "biu":
+        return np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
+    return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
+
+
+def exact(theta: Array, dtype: np.dtype[Any]) -> Array:
+    """Return the truths in the given type if that is exact, otherwise in double precision."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        same = theta.astype(dtype)
+    return same if np.array_equal(same, theta, equal_nan=True) else theta.astype(np.float64)

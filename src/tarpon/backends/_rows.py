@@ -1,0 +1,183 @@
+r"""The compiled loops of `_kernels`: terms of distances, and the kernels that sum them.
+
+Two kernels serve all terms and both orders of memory: rows of a few parameters put draws or
+simulations in the lanes of their vectors, longer rows put parameters there. Both read several
+streams at once: where the simulations of a draw lie together, a few draws; where the draws of a
+simulation do, a few equal parts of them. One stream would leave a fifth of the memory's speed
+unused, and keep arithmetic waiting. Half floats are widened once they are in registers.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numba.extending import register_jitable
+
+from .._types import Array
+from ._threads import compiled
+from ._vectors import N_COLUMNS, larger, load, number, repeat, row_signs, zeros
+
+Pair: TypeAlias = tuple[int, int]
+_Streams: TypeAlias = tuple[int, int, int, int, int]
+_Constants: TypeAlias = tuple[Array, Array, Array, int]
+
+# Signed indices might count from the end, and checking that costs two thirds of the speed.
+_index = np.uint64
+
+
+# Terms, of numbers or of tiles, each as two factors; `away` is t - r. Only their products and
+# sums may be rearranged: the factors are exact where a draw equals the truth or its mirror image.
+
+
+@register_jitable(fastmath=False)
+def l2(draw: Any, truth: Any, away: Any, scale: Any, *_: Any) -> Any:
+    """Return the factors of |s - r|^2 - |t - r|^2."""
+    # Each gets the square root of the weight: the weight itself, or the square of a step, may
+    # be out of range in single precision.
+    step = scale * (draw - truth)
+    return step, step + scale * (away + away)
+
+
+@register_jitable(fastmath=False)
+def l1(draw: Any, truth: Any, away: Any, scale: Any, *_: Any) -> Any:
+    """Return the factors of |s - r| - |t - r|."""
+    step = draw - truth
+    right = step + (away - abs(away))
+    left = -(step + (away + abs(away)))
+    return scale, larger(right, left)
+
+
+@register_jitable(fastmath=False)
+def periodic(draw: Any, truth: Any, away: Any, scale: Any, turn: Any, per_turn: Any) -> Any:
+    """Return the factors of |s - r|^2 - |t - r|^2, both the short way round; so is `away`."""
+    step = draw - truth
+    step = scale * (step - turn * np.rint((step + away) * per_turn))
+    return step, step + scale * (away + away)
+
+
+@register_jitable
+def order(draw: Any, truth: Any, *_: Any) -> Any:
+    """Return the sign of s - t; the difference itself may overflow."""
+    return 1, -1 if draw < truth else (0 if draw == truth else 1)
+
+
+# Kernels. All walk `flat`, the memory of the samples, by the steps from a draw to the next and
+# from a simulation to the next.
+
+
+@cache
+def short_rows(
+    term: Callable[..., Any], n_dims: int, n_streams: int, by_sims: bool, dense: bool
+) -> Callable[..., None]:
+    """Return the kernel for rows of a few numbers, with draws or simulations in the lanes.
+
+    The number of draws must be a multiple of `n_streams`. Rows follow one another without a gap
+    if `dense`: the compiler then knows all distances, and loads whole vectors.
+    """
+
+    def kernel(
+        flat: Array, steps: Pair, draws: Pair, sims: Pair, constants: _Constants, counts: Array
+    ) -> None:
+        truth, away, table, _ = constants
+        along_draws = _index(n_dims if dense and by_sims else steps[0])
+        along_sims = _index(n_dims if dense and not by_sims else steps[1])
+        length = _index((draws[1] - draws[0]) // n_streams if by_sims else 1)
+        for first in range(_index(draws[0]), _index(draws[1]), length * _index(n_streams)):
+            for i in range(_index(sims[0]), _index(sims[1])):
+                n_below = n_equal = np.int32(0)
+                for j in range(length):
+                    for stream in range(_index(n_streams)):
+                        at = (first + j + stream * length) * along_draws + i * along_sims
+                        total = truth.dtype.type(0)
+                        for k in range(_index(n_dims)):
+                            row = table[0, k], table[1, k], table[2, k]
+                            a, b = term(number(flat[at + k]), truth[i, k], away[i, k], *row)
+                            total += a * b
+                        n_below = np.int32(n_below + (total < 0))
+                        n_equal = np.int32(n_equal + (total == 0))
+                counts[0, i] += n_below
+                counts[1, i] += n_equal
+
+    return compiled(kernel)
+
+
+@cache
+def long_rows(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
+    """Return the kernel for rows that fill a tile, with parameters in the lanes.
+
+    A tile holds a few parameters of `n_rows` draws that are `apart`; the next `n_times - 1`
+    tiles hold the same ones of draws that are `along` further. The constants are laid out by
+    `_in_tiles`.
+    """
+
+    def kernel(
+        flat: Array,
+        steps: Pair,
+        draws: _Streams,
+        sims: Pair,
+        constants: _Constants,
+        counts: Array,
+    ) -> None:
+        truth, away, table, n_dims = constants
+        first, n_rows, n_times = _index(draws[0]), _index(draws[1]), _index(draws[2])
+        apart, along = _index(draws[3] * steps[0]), _index(draws[4])
+        zero, last = truth.dtype.type(0), _index(n_dims - N_COLUMNS)
+        n_sims = _index(sims[1] - sims[0])
+        for outer in range(n_sims if by_sims else n_times):
+            for inner in range(n_times if by_sims else n_sims):
+                i = _index(sims[0]) + (outer if by_sims else inner)
+                turn = inner if by_sims else outer
+                at = (first + turn * along) * _index(steps[0]) + i * _index(steps[1])
+                total = zeros(zero)
+                for k in range(_index(0), _index(truth.shape[1]), _index(N_COLUMNS)):
+                    some = load(flat, at + (k if k < last else last), apart, n_rows, zero)
+                    points = repeat(truth[i], k), repeat(away[i], k)
+                    row = repeat(table[0], k), repeat(table[1], k), repeat(table[2], k)
+                    a, b = term(some, *points, *row)
+                    total = total + a * b
+                n_below, n_equal = row_signs(total, n_rows)
+                counts[0, i] += n_below
+                counts[1, i] += n_equal
+
+    return compiled(kernel)
+
+
+@compiled
+def smaller_rows(
+    flat: Array, steps: Pair, n_draws: int, sims: Pair, truth: Array, width: int, counts: Array
+) -> None:
+    """Count draws parameter by parameter, `width` at a time that follow without a gap."""
+    n_dims = truth.shape[1]
+    tile = np.empty(width * n_dims, truth.dtype)
+    n_below, n_equal = np.empty(tile.size, np.int32), np.empty(tile.size, np.int32)
+    for i in range(sims[0], sims[1]):
+        n_below[:] = n_equal[:] = 0
+        for row in range(0, tile.size, n_dims):
+            for k in range(n_dims):
+                tile[row + k] = truth[i, k]
+        for j in range(0, n_draws, width):
+            at = _index(j * steps[0] + i * steps[1])
+            for k in range(_index(min(width, n_draws - j) * n_dims)):
+                n_below[k] += number(flat[at + k]) < tile[k]
+                n_equal[k] += number(flat[at + k]) == tile[k]
+        for row in range(0, tile.size, n_dims):
+            for k in range(n_dims):
+                counts[0, i, k] += n_below[row + k]
+                counts[1, i, k] += n_equal[row + k]
+
+
+@compiled
+def extent_rows(
+    flat: Array, steps: Pair, outer: Pair, n_inner: int, n_dims: int, ends: Array
+) -> None:
+    """Widen the ends, of shape `(2, width * n_dims)`, to hold all rows, `width` at a time."""
+    width = ends.shape[1] // n_dims
+    for i in range(outer[0], outer[1]):
+        for j in range(0, n_inner, width):
+            at = _index(i * steps[0] + j * steps[1])
+            for k in range(_index(min(width, n_inner - j) * n_dims)):
+                new, low, high = number(flat[at + k]), ends[0, k], ends[1, k]
+                is_nan = new != new
+                ends[0, k] = new if (new < low) | is_nan else low
+                ends[1, k] = new if (new > high) | is_nan else high
