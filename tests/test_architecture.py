@@ -9,7 +9,7 @@ import tarpon
 
 SRC = Path(tarpon.__file__).parent
 _LAYERS = """
-    _version _progress _types _arrays _stored _check _unequal backends engine _whiten
+    _version _progress _types _arrays _sources _stored _check _unequal backends engine _whiten
     blocks simulations metrics references regions ranks curves inference adversaries
     verdict effects findings diagnostics compat evidence
     checks gate monitors planning problems adapters plots report experiments

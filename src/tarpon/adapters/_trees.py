@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._stored import InHDF5
+from .._sources import InHDF5
 from .._types import ArrayLike
 from ._found import MOST_ARRAYS, Found, listed, refused, short, size, tree
 
