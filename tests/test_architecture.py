@@ -9,9 +9,9 @@ import tarpon
 
 SRC = Path(tarpon.__file__).parent
 _LAYERS = """
-    _version _progress _types _arrays _sources _stored _check _unequal backends engine _whiten
-    blocks simulations metrics references regions ranks curves inference adversaries
-    verdict effects findings diagnostics compat evidence
+    _version _progress _types _arrays _sources _stored _check _shapes _suspicions _unequal backends
+    engine _whiten blocks _validity _held _passes simulations _begin metrics references regions
+    ranks curves inference adversaries verdict effects findings results diagnostics compat evidence
     checks gate monitors planning problems adapters plots report experiments
     _running runner _live cli pytest_plugin __main__ __init__
 """
@@ -36,7 +36,7 @@ def imported(path: Path):
 def test_modules_import_only_from_above(path):
     above = LAYERS[: LAYERS.index(layer(path))]
     # A result shows itself through the modules below it, when asked to and not before.
-    shows_itself = layer(path) in ("diagnostics", "checks", "monitors")
+    shows_itself = layer(path) in ("results", "checks", "monitors")
     late = {"plots", "report"} if shows_itself else set()
     for line, name in imported(path):
         assert name in above or name == layer(path) or name in late, f"line {line} looks down"

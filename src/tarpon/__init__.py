@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     )
     from .adapters.sampler import from_sampler
     from .checks import Check, check
-    from .diagnostics import Result, hpd, load, sbc, tarp
+    from .diagnostics import hpd, sbc, tarp
     from .engine import Engine
     from .monitors import Monitor
     from .planning import Plan, plan
+    from .results import Result, load
     from .runner import run
     from .simulations import Simulations
 
@@ -66,12 +67,12 @@ _HOME = {
     "Engine": "engine",
     "Monitor": "monitors",
     "Plan": "planning",
-    "Result": "diagnostics",
+    "Result": "results",
     "Simulations": "simulations",
     "check": "checks",
     "from_sampler": "adapters.sampler",
     "hpd": "diagnostics",
-    "load": "diagnostics",
+    "load": "results",
     "plan": "planning",
     "run": "runner",
     "sbc": "diagnostics",
