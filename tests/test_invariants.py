@@ -167,7 +167,7 @@ def test_half_lines_do_not_see_monotone_maps():
 def test_blocks_change_nothing(monkeypatch):
     sims, named = every_region(*exact())
     whole = {name: rank(sims, region, np.random.default_rng(0)).values for name, region in named}
-    monkeypatch.setattr("tarpon.simulations._BLOCK_BYTES", 1)
+    monkeypatch.setattr("tarpon._passes._BLOCK_BYTES", 1)
     for name, region in named:
         np.testing.assert_array_equal(
             whole[name], rank(sims, region, np.random.default_rng(0)).values

@@ -4,9 +4,9 @@ Posterior draws and the true parameters behind them go in; an exact p-value, the
 and its size come out.
 """
 
-import importlib
 from typing import TYPE_CHECKING
 
+from . import _lazy
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -80,13 +80,4 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> object:
-    # Modules load when first used, so that `tarpon --help` answers at once.
-    if name not in __all__:
-        raise AttributeError(f"module 'tarpon' has no attribute {name!r}")
-    module = importlib.import_module(f".{_HOME.get(name, name)}", __name__)
-    return getattr(module, name) if name in _HOME else module
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = _lazy.attached(__name__, __all__, _HOME)

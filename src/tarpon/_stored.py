@@ -70,6 +70,7 @@ class Stored:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
+        """The shape of what would be read."""
         shape = list(self.source.shape)
         if len(shape) > self.axis:
             shape[self.axis] = self.n_sims
@@ -79,6 +80,7 @@ class Stored:
 
     @property
     def n_sims(self) -> int:
+        """How many simulations these are."""
         if isinstance(self.where, slice):
             return int(self.where.stop - self.where.start)
         return len(self.where)

@@ -144,14 +144,17 @@ class Simulations:
 
     @property
     def n_draws(self) -> int:
+        """How many draws each simulation has, or has room for where they differ."""
         return int(self.samples.shape[0])
 
     @property
     def n_sims(self) -> int:
+        """How many simulations there are."""
         return int(self.samples.shape[1])
 
     @property
     def n_dims(self) -> int:
+        """How many parameters there are; none where only log-densities are known."""
         return int(self.samples.shape[2])
 
     @property
