@@ -1,4 +1,5 @@
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,24 @@ def test_modules_import_only_from_above(path):
     late = {"plots", "report"} if shows_itself else set()
     for line, name in imported(path):
         assert name in above or name == layer(path) or name in late, f"line {line} looks down"
+
+
+def needed(path: Path):
+    """Yield the modules that a module imports when it is loaded itself."""
+    home = path.relative_to(SRC).parts[:-1]
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*home[: len(home) - node.level + 1], *(node.module or "").split(".")]
+            for alias in node.names:
+                place = SRC.joinpath(*base)
+                found = (place / f"{alias.name}.py", place / alias.name / "__init__.py",
+                         place.with_suffix(".py"), place / "__init__.py")  # fmt: skip
+                yield next(file for file in found if file.exists())
+
+
+def test_no_module_needs_itself():
+    graph = {path: set(needed(path)) for path in SRC.rglob("*.py")}
+    graphlib.TopologicalSorter(graph).prepare()
 
 
 def test_every_module_has_a_layer():
