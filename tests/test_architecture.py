@@ -43,6 +43,10 @@ def test_modules_import_only_from_above(path):
         assert name in above or name == layer(path) or name in late, f"line {line} looks down"
 
 
+def test_every_module_has_a_layer():
+    assert {layer(path) for path in SRC.rglob("*.py")} == set(LAYERS)
+
+
 def needed(path: Path):
     """Yield the modules that a module imports when it is loaded itself."""
     home = path.relative_to(SRC).parts[:-1]
@@ -59,10 +63,6 @@ def needed(path: Path):
 def test_no_module_needs_itself():
     graph = {path: set(needed(path)) for path in SRC.rglob("*.py")}
     graphlib.TopologicalSorter(graph).prepare()
-
-
-def test_every_module_has_a_layer():
-    assert {layer(path) for path in SRC.rglob("*.py")} == set(LAYERS)
 
 
 def test_exported_names_exist_and_are_sorted():
