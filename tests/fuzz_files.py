@@ -131,7 +131,7 @@ def main():
 
     target, what = sys.argv[1:3]
     with atheris.instrument_imports(
-        include=["tarpon.adapters", "tarpon._stored", "xarray.coding"]
+        include=["tarpon.adapters", "tarpon._sources", "tarpon._stored", "xarray.coding"]
     ):
         import tarpon.adapters.files  # noqa: F401
     work = Path(tempfile.gettempdir()) / "tarpon-fuzz" / target  # a later run goes on from there

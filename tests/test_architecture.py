@@ -1,4 +1,5 @@
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +10,10 @@ import tarpon
 
 SRC = Path(tarpon.__file__).parent
 _LAYERS = """
-    _version _progress _types _arrays _stored _check _unequal backends engine _whiten
-    blocks simulations metrics references regions ranks curves inference adversaries
-    verdict effects findings diagnostics compat evidence
-    checks gate monitors planning problems adapters plots report experiments
+    _version _lazy _progress _types _arrays _sources _stored _check _shapes _suspicions _unequal
+    backends engine _whiten blocks _validity _held _passes simulations _begin metrics references
+    regions ranks curves inference adversaries verdict effects findings results diagnostics compat
+    evidence checks gate monitors planning problems adapters plots report experiments
     _running runner _live cli pytest_plugin __main__ __init__
 """
 LAYERS = _LAYERS.split()
@@ -36,7 +37,7 @@ def imported(path: Path):
 def test_modules_import_only_from_above(path):
     above = LAYERS[: LAYERS.index(layer(path))]
     # A result shows itself through the modules below it, when asked to and not before.
-    shows_itself = layer(path) in ("diagnostics", "checks", "monitors")
+    shows_itself = layer(path) in ("results", "checks", "monitors")
     late = {"plots", "report"} if shows_itself else set()
     for line, name in imported(path):
         assert name in above or name == layer(path) or name in late, f"line {line} looks down"
@@ -66,6 +67,24 @@ def test_the_picture_of_the_path_of_data_is_true():
 
 def test_every_module_has_a_layer():
     assert {layer(path) for path in SRC.rglob("*.py")} == set(LAYERS)
+
+
+def needed(path: Path):
+    """Yield the modules that a module imports when it is loaded itself."""
+    home = path.relative_to(SRC).parts[:-1]
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*home[: len(home) - node.level + 1], *(node.module or "").split(".")]
+            for alias in node.names:
+                place = SRC.joinpath(*base)
+                found = (place / f"{alias.name}.py", place / alias.name / "__init__.py",
+                         place.with_suffix(".py"), place / "__init__.py")  # fmt: skip
+                yield next(file for file in found if file.exists())
+
+
+def test_no_module_needs_itself():
+    graph = {path: set(needed(path)) for path in SRC.rglob("*.py")}
+    graphlib.TopologicalSorter(graph).prepare()
 
 
 def test_exported_names_exist_and_are_sorted():

@@ -882,8 +882,9 @@ def test_the_page_on_files_runs(tmp_path, monkeypatch):
         exec(compile(block, "files.md", "exec"), names)
     shown = re.search(r"    (study\.npz is .*?tarpon check study\.npz)\n", page, re.DOTALL)
     assert str(files.inspect("study.npz")) == shown[1].replace("\n    ", "\n")
-    for role, known in re.findall(r"^\| `(\w+)` \| \(.*?\) \| (.*) \|$", page, re.MULTILINE):
-        assert tuple(re.findall(r"`(\w+)`", known)) == ROLES[role].aliases
+    table = dict(re.findall(r"^\| `(\w+)` \| \(.*?\) \| (.*) \|$", page, re.MULTILINE))
+    said = {role: tuple(re.findall(r"`(\w+)`", known)) for role, known in table.items()}
+    assert said == {name: role.aliases for name, role in ROLES.items()}
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.iterdir()), ids=lambda path: path.name)

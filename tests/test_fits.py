@@ -23,6 +23,7 @@ def emcee_file(path, shape=(50, 8, 2), iteration=50):
         group = file.create_group("mcmc")
         group.attrs["iteration"] = iteration
         group["chain"] = RNG.normal(size=shape)
+        group["chain"][iteration:] = np.nan
     return path
 
 
@@ -50,7 +51,7 @@ def bilby_file(path, **other):
 class TestEmcee:
     def test_steps_not_yet_taken_are_left_out(self, tmp_path):
         path = emcee_file(tmp_path / "a.h5", iteration=40)
-        assert from_emcee([path], [[0.0, 0.0]], discard=10).n_draws <= 8 * 30
+        assert np.isfinite(from_emcee([path], [[0.0, 0.0]], discard=10).samples).all()
 
     def test_a_link_to_another_file(self, tmp_path):
         emcee_file(tmp_path / "secret.h5")

@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 import tarpon
 from tarpon import Simulations, metrics, references
 from tarpon.ranks import rank
-from tarpon.regions import Balls, HalfLines, HighestDensity, Scores
+from tarpon.regions import Balls, HalfLines, HighestDensity, Scores, count
 
 FALSE_ALARM = 1e-6  # of each statistical test, should a seed or a stream ever change
 
@@ -166,20 +166,21 @@ def test_half_lines_do_not_see_monotone_maps():
 
 def test_blocks_change_nothing(monkeypatch):
     sims, named = every_region(*exact())
-    whole = {name: rank(sims, region, np.random.default_rng(0)).values for name, region in named}
-    monkeypatch.setattr("tarpon.simulations._BLOCK_BYTES", 1)
+    assert len(list(sims.blocks())) == 1
+    whole = {name: count(region, sims) for name, region in named}
+    monkeypatch.setattr("tarpon._passes._BLOCK_BYTES", 1)
+    assert len(list(sims.blocks())) == sims.n_sims
     for name, region in named:
-        np.testing.assert_array_equal(
-            whole[name], rank(sims, region, np.random.default_rng(0)).values
-        )
+        np.testing.assert_array_equal(whole[name], count(region, sims), err_msg=name)
 
 
 def test_fused_counts_are_those_of_the_scores():
     sims, named = every_region(*exact(n_draws=101))
-    for name, region in named:
-        below, equal = (
-            region.count(sims) if hasattr(region, "count") else tarpon.regions.count(region, sims)
-        )
-        slow = tarpon.regions.count(region, sims)
+    regions = dict(named)
+    fused = {name for name, metric in METRICS.items() if isinstance(metric, metrics.Fused)}
+    assert fused == {"L2", "L1", "Weighted", "Periodic"}
+    for name in ("half-lines", "density", *fused):
+        below, equal = regions[name].count(sims)
+        slow = count(regions[name], sims)
         assert (below != slow[0]).sum() <= 1, name
         np.testing.assert_array_equal(equal, slow[1])

@@ -175,7 +175,7 @@ def test_pictures_of_a_file(tmp_path):
     np.save(path, np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="allow_pickle"):
         pictures(path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
         pictures(tmp_path / "nothing.npy")
 
 

@@ -19,7 +19,8 @@ import zarr
 
 import tarpon
 from tarpon import Engine, Simulations, metrics, references
-from tarpon._stored import PlainZarr, Stored, Window, is_stored
+from tarpon._sources import PlainZarr
+from tarpon._stored import Stored, Window, is_stored
 from tarpon.engine import Unfinished
 
 N_SIMS, N_DRAWS, N_DIMS = 90, 250, 3

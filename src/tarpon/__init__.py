@@ -4,9 +4,9 @@ Posterior draws and the true parameters behind them go in; an exact p-value, the
 and its size come out.
 """
 
-import importlib
 from typing import TYPE_CHECKING
 
+from . import _lazy
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     )
     from .adapters.sampler import from_sampler
     from .checks import Check, check
-    from .diagnostics import Result, hpd, load, sbc, tarp
+    from .diagnostics import hpd, sbc, tarp
     from .engine import Engine
     from .monitors import Monitor
     from .planning import Plan, plan
+    from .results import Result, load
     from .runner import run
     from .simulations import Simulations
 
@@ -66,12 +67,12 @@ _HOME = {
     "Engine": "engine",
     "Monitor": "monitors",
     "Plan": "planning",
-    "Result": "diagnostics",
+    "Result": "results",
     "Simulations": "simulations",
     "check": "checks",
     "from_sampler": "adapters.sampler",
     "hpd": "diagnostics",
-    "load": "diagnostics",
+    "load": "results",
     "plan": "planning",
     "run": "runner",
     "sbc": "diagnostics",
@@ -79,13 +80,4 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> object:
-    # Modules load when first used, so that `tarpon --help` answers at once.
-    if name not in __all__:
-        raise AttributeError(f"module 'tarpon' has no attribute {name!r}")
-    module = importlib.import_module(f".{_HOME.get(name, name)}", __name__)
-    return getattr(module, name) if name in _HOME else module
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = _lazy.attached(__name__, __all__, _HOME)

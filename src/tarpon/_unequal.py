@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from . import _check
+from . import _check, _shapes
 from ._types import Array, ArrayLike, Floats, Ints
 
 _PER_DRAW = ("log_prob_samples", "log_weights")
@@ -110,14 +110,14 @@ def dense(given: Mapping[str, Any], offsets: ArrayLike | None) -> dict[str, Any]
         return dict(given)
     theta = _check.array("theta", given["theta"])
     points = theta[:, None] if theta.ndim == 1 else theta
-    rows = [_check.row(row, i, points.shape[1]) for i, row in enumerate(rows)]
+    rows = [_shapes.row(row, i, points.shape[1]) for i, row in enumerate(rows)]
     number = np.array([len(row) for row in rows])
     means = [_centre(row, truth) for row, truth in zip(rows, points, strict=True)]
     filled = {**given, "samples": _filled(rows, number, means), "theta": theta}
     for name in _PER_DRAW:
         if given.get(name) is not None:
             every = _rows(name, given[name], theta, offsets) or ()
-            kept = _check.per_draw(name, [np.asarray(row) for row in every], number)
+            kept = _shapes.per_draw(name, [np.asarray(row) for row in every], number)
             filled[name] = _filled(kept, number, [_NOTHING[name]] * len(kept))
     if given.get("log_weights") is None and (number != number[0]).any():
         there = np.arange(number.max())[:, None] < number
@@ -134,7 +134,7 @@ def _rows(
 ) -> Sequence[Array] | None:
     """Return one array a simulation, or None if all came in one."""
     if offsets is not None:
-        flat, ends = _check.array(name, given), _check.offsets(offsets, len(theta))
+        flat, ends = _check.array(name, given), _shapes.offsets(offsets, len(theta))
         if flat.shape[:1] != (ends[-1],):
             raise ValueError(
                 f"`offsets` end at {ends[-1]}, but `{name}` has shape {flat.shape}: the last "

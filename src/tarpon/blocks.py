@@ -89,6 +89,7 @@ class Block:
 
     @property
     def weighted(self) -> bool:
+        """Whether draws weigh differently."""
         return self.sims.weighted
 
     @cached_property

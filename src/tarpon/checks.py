@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _arrays, _check
+from . import _arrays, _check, _suspicions
+from ._begin import begin, simulations
 from ._types import RNG, Array, ArrayLike, Floats
 from ._unequal import Draws
 from ._version import __version__
-from .diagnostics import CITATION
 from .effects import Effects, Parameter, measure
 from .engine import Engine
 from .evidence import Evidence, marginal_p_values
@@ -21,7 +21,8 @@ from .inference import portfolio, power
 from .inference.power import Detectable
 from .inference.statistics import combine
 from .regions import Region, Scores, Values
-from .simulations import Simulations, begin, simulations
+from .results import CITATION
+from .simulations import Simulations
 from .verdict import Estimate
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ def _checked(
         families=_families(families, combined.single, combined.adjusted),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here)),
         detectable=power.detectable(sums, level),
-        warnings=warnings(effects, _check.chained(sims.samples, sims.log_weights)),
+        warnings=warnings(effects, _suspicions.chained(sims.samples, sims.log_weights)),
         n_sims=sims.n_sims,
         draws=sims.draws,
         n_dropped=sims.n_dropped,

@@ -84,6 +84,7 @@ class Effects:
         return (self.truth - self.mean) / np.where(self.sd > 0, self.sd, np.inf)
 
     def bias(self, k: int) -> Estimate:
+        """Return how far the draws of a parameter lie above its truths, in posterior sd."""
         z = -self.z[:, k]
         half = 1.96 * z.std(ddof=1) / np.sqrt(len(z))
         return Estimate(float(z.mean()), float(z.mean() - half), float(z.mean() + half))

@@ -9,12 +9,12 @@ import numpy as np
 
 from ._types import Array, Floats, Ints
 from ._unequal import Draws
-from .diagnostics import Result
 from .effects import Effects
 from .inference.portfolio import MOST_FEATURES
 from .inference.statistics import adjusted, log_ratio
 from .inference.swaps import RANK, Sums
 from .ranks import Ranks
+from .results import Result
 from .simulations import Simulations
 from .verdict import Estimate, Reading
 

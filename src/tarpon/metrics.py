@@ -37,14 +37,18 @@ class Metric(Protocol):
 class Fittable(Protocol):
     """A metric that takes its scale from truths and draws together."""
 
-    def fit(self, sims: Simulations) -> Metric: ...
+    def fit(self, sims: Simulations) -> Metric:
+        """Return the metric with its scale set, which one that has a scale keeps."""
+        ...
 
 
 @runtime_checkable
 class Fused(Protocol):
     """A metric for which draws can be counted without storing their distances."""
 
-    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]: ...
+    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
+        """Count the draws that are closer to the centers than the truth, and those as close."""
+        ...
 
 
 def fit(metric: Metric, sims: Simulations) -> Metric:

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from . import _check
+from . import _check, _suspicions
+from ._begin import simulations
 from ._types import RNG, Array, ArrayLike, Floats, Ints
 from ._unequal import by_simulation
 from ._version import __version__
 from .adversaries import Adversary, Gambler
 from .engine import replacing
 from .inference.sequential import Scores, Wealth, log_mean, radius, ranked
-from .simulations import Simulations, simulations
+from .simulations import Simulations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,7 +139,7 @@ class Monitor:
         sims = simulations(samples, theta, **given, names=names, on_invalid=on_invalid)
         sims = sims.on(sims.run)
         if sims.n_dims:
-            _check.warn_if_chained(sims.samples, sims.log_weights)
+            _suspicions.warn_if_chained(sims.samples, sims.log_weights)
         with self._all_or_none():
             self._begin(sims)
             for one in sims.singles():

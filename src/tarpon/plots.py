@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .checks import Check
-    from .diagnostics import Result
     from .evidence import Pair, Trend
     from .monitors import Monitor
+    from .results import Result
 
 __all__ = ["coverage", "difference", "effects", "evidence", "pair", "panels", "ranks", "trend"]
 

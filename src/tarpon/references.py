@@ -69,6 +69,7 @@ class Uniform:
     part: tuple[float, float] = (0.0, 1.0)
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
+        """Return one point a simulation, from anywhere in the part of the box."""
         low, high = (
             np.broadcast_to(corner if given is None else given, (sims.n_dims,)).astype(float)
             for given, corner in zip((self.low, self.high), sims.box, strict=True)
@@ -93,6 +94,7 @@ class Normal:
     sd: ArrayLike = None
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
+        """Return one point a simulation, from about the mean."""
         low, high = (np.asarray(corner, dtype=float) for corner in sims.box)
         mean = (low + high) / 2 if self.mean is None else np.asarray(self.mean, dtype=float)
         sd = (high - low) / 10 if self.sd is None else np.asarray(self.sd, dtype=float)
@@ -110,6 +112,7 @@ class Fixed:
     points: ArrayLike
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
+        """Return the points, the same for all simulations if there is but one."""
         points = _check.array("points", self.points)
         shape = (sims.n_sims, sims.n_dims)
         if points.shape not in (shape, shape[1:]) and not (points.ndim == 0 and shape[1] == 1):
@@ -140,6 +143,7 @@ class Prior:
     source: ArrayLike | Callable[[int, Generator], ArrayLike]
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
+        """Return one point a simulation, chosen or sampled."""
         if callable(self.source):
             return _check.array("prior", self.source(sims.n_sims, rng))
         points = _check.array("prior", self.source)
@@ -174,6 +178,7 @@ class Several:
     n: int = 10
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
+        """Return `n` points a simulation, `(n_sims, n, n_dims)`."""
         drawn = [self.reference.draw(sims, rng) for _ in range(_check.positive("n", self.n))]
         if any(isinstance(points, HeldOut) for points in drawn):
             raise ValueError(
@@ -193,6 +198,7 @@ class Posterior:
     """
 
     def draw(self, sims: Simulations, rng: Generator) -> HeldOut:
+        """Return the last draws, and the simulations without them."""
         left, held = sims.hold_out(1)
         return HeldOut(held[0], left)
 
@@ -205,6 +211,7 @@ class Centre:
     """
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
+        """Return the centre of each simulation."""
         return sims.centres()
 
 
@@ -229,6 +236,7 @@ class Around:
     spread: ArrayLike = 0.0
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
+        """Return one point a simulation, from about what the function makes of its observation."""
         x = _check.needs_x(sims.x, "`Around`")
         points = _check.array("points", self.function(x))
         points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
@@ -254,6 +262,7 @@ class Learned:
     method: str = "neighbour"
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
+        """Return one guess a simulation, of a model that is fitted to the pool."""
         observed = _check.needs_x(sims.x, "`Learned`")
         theta, x = _check.array("theta", self.theta), _check.array("x", self.x)
         theta = theta[:, None] if theta.ndim == 1 else theta

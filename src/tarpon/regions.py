@@ -49,7 +49,9 @@ class Region(Protocol):
 class Counted(Protocol):
     """A region for which draws can be counted without storing their scores."""
 
-    def count(self, sims: Simulations) -> tuple[Ints, Ints]: ...
+    def count(self, sims: Simulations) -> tuple[Ints, Ints]:
+        """Count the draws that score below, and the same as, the truth."""
+        ...
 
 
 @runtime_checkable
@@ -171,6 +173,7 @@ class FromPoints:
     scale: Floats
 
     def scores(self, block: Block) -> Array:
+        """Return one score a centre, less what is the same for all points."""
         # About the centre of the points, so that single precision suffices; the square of
         # the center's own distance is the same for all points and left out.
         centre, scale = block.centre[:, None], beside(self.scale, block.points)
@@ -192,6 +195,7 @@ class FromDraws:
     n: int = 16
 
     def scores(self, block: Block) -> Array:
+        """Return one score a centre, infinite for the centre itself."""
         y = block.whitened.swapaxes(0, 1)
         centers = y[:, : min(self.n, block.n_points - 1)]
         norm = (y**2).sum(axis=-1)

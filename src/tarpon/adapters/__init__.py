@@ -1,7 +1,8 @@
 """Adapters: from what other tools write to `Simulations`."""
 
-import importlib
 from typing import TYPE_CHECKING
+
+from .. import _lazy
 
 if TYPE_CHECKING:
     from . import chains, files
@@ -43,13 +44,4 @@ __all__ = [
     "from_workflow",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module 'tarpon.adapters' has no attribute {name!r}")
-    module = importlib.import_module(f".{_HOME.get(name, name)}", __name__)
-    return getattr(module, name) if name in _HOME else module
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = _lazy.attached(__name__, __all__, _HOME)

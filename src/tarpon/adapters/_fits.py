@@ -49,6 +49,7 @@ def named(theta: Truths, variables: Sequence[str] | None) -> list[str] | None:
 
 
 def some(wanted: list[str] | None) -> list[str]:
+    """Return the variables to test, of which there must be some."""
     if not wanted:
         raise ValueError("at least one fit of at least one variable is needed, but none came.")
     return wanted
@@ -66,6 +67,7 @@ def picked(fit: Mapping[str, ArrayLike], wanted: Sequence[str], k: int) -> dict[
 
 
 def same(names: list[str] | None, found: list[str], k: int) -> list[str]:
+    """Return the names of the parameters of fit `k`, which must be those before it had."""
     if names is not None and found != names:
         raise ValueError(
             f"all fits must have the same parameters, but fit {k} has {', '.join(found)} and the "

@@ -59,6 +59,7 @@ def what(path: Path) -> str:
 
 
 def is_table(path: Path) -> bool:
+    """Return whether a file has one row a draw."""
     return what(path) == "a table"
 
 

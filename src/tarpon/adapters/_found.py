@@ -52,14 +52,17 @@ class Found:
 
     @property
     def n_bytes(self) -> int:
+        """The memory that all of it takes."""
         return prod(self.shape) * (_WORD if self.dtype.hasobject else self.dtype.itemsize)
 
     @property
     def is_numbers(self) -> bool:
+        """Whether it holds real numbers."""
         return self.dtype.kind in "biuf"
 
     @property
     def is_words(self) -> bool:
+        """Whether it is a list of words."""
         return self.dtype.kind in _WORDS and len(self.shape) == 1
 
     @property

@@ -24,11 +24,13 @@ _TENSORS = {
 
 
 def npy(path: Path, limit: int) -> dict[str, Found]:
+    """Return the array of a `.npy` file, under the name of the file."""
     with path.open("rb") as file:
         return {path.stem: _mapped(path, *_header(file), file.tell())}
 
 
 def folder(path: Path, limit: int) -> dict[str, Found]:
+    """Return the arrays of all `.npy` files of a folder."""
     files = sorted(file for file in path.glob("*.npy") if file.is_file())
     if not files:
         raise ValueError("it holds no .npy file")
@@ -44,6 +46,7 @@ def folder(path: Path, limit: int) -> dict[str, Found]:
 
 
 def npz(path: Path, limit: int) -> dict[str, Found]:
+    """Return the arrays of an `.npz` archive, which are read whole."""
     found: dict[str, Found] = {}
     with zipfile.ZipFile(path) as archive:
         members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
@@ -64,6 +67,7 @@ def npz(path: Path, limit: int) -> dict[str, Found]:
 
 
 def safetensors(path: Path, limit: int) -> dict[str, Found]:
+    """Return the tensors of a safetensors file, and the names that its metadata may hold."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         start, end = 8 + length, path.stat().st_size
@@ -81,6 +85,7 @@ def safetensors(path: Path, limit: int) -> dict[str, Found]:
 
 
 def torch(path: Path, limit: int) -> dict[str, Found]:
+    """Return the tensors of a dictionary that torch has saved."""
     import torch
 
     with zipfile.ZipFile(path) as archive:  # also refuses the format of before 2020

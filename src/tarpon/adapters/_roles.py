@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import _check
-from .._stored import Arranged, Joined
+from .._sources import Arranged, Joined
 from .._types import Array, ArrayLike
 from ._found import Found, short, size
 

@@ -145,15 +145,18 @@ class _Rows:
 
     @classmethod
     def of(cls, columns: Columns) -> "_Rows":
+        """Return the rows of a table, which may come in any order."""
         order = np.lexsort((columns.get(_DRAW, columns[_SIM]), columns[_SIM]))
         return cls(columns, order, np.unique(columns[_SIM], return_counts=True)[1])
 
     @property
     def equal(self) -> bool:
+        """Whether all simulations have as many draws."""
         return bool((self.n_draws == self.n_draws[0]).all())
 
     @property
     def starts(self) -> Ints:
+        """Where the draws of each simulation begin."""
         return np.cumsum(self.n_draws) - self.n_draws
 
     def draws(self, names: list[str]) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._stored import InHDF5
+from .._sources import InHDF5
 from .._types import ArrayLike
 from ._found import MOST_ARRAYS, Found, listed, refused, short, size, tree
 
@@ -28,12 +28,14 @@ _PACKED = {"scale_factor", "add_offset"}
 
 
 def hdf5(path: Path, limit: int) -> dict[str, Found]:
+    """Return the datasets of all groups of an HDF5 file; links are refused."""
     import h5py
 
     found: dict[str, Found] = {}
     loose: list[str] = []
 
     def visit(name: str, link: Any) -> bool | None:
+        """Take note of one name; whatever is returned ends the walk."""
         if isinstance(link, h5py.ExternalLink):
             found[name] = refused(f"is a link to another file, {short(link.filename)!r}")
         elif isinstance(link, h5py.SoftLink):
@@ -90,6 +92,7 @@ with h5py.File(sys.argv[1], "r") as file:
 
 
 def netcdf(path: Path, limit: int) -> dict[str, Found]:
+    """Return the variables of all groups of a netCDF file of version 4."""
     import h5netcdf  # noqa: F401  what xarray reads with
     import xarray
 
@@ -110,6 +113,7 @@ def netcdf(path: Path, limit: int) -> dict[str, Found]:
 
 
 def zarr(path: Path, limit: int) -> dict[str, Found]:
+    """Return the arrays of all groups of a Zarr store of version 3."""
     files = tree(path) if path.is_dir() else []
     for name, _, is_link in files:
         if is_link:

@@ -1,8 +1,10 @@
 """Workers: calls beside each other, of which none can hold up the rest for ever."""
 
 import ctypes
+import textwrap
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import suppress
@@ -14,6 +16,8 @@ import numpy as np
 
 from .. import _check
 from .._types import Array
+
+_LONGEST_REASON, _MOST_REASONS = 200, 3
 
 
 class _LeftBehind(BaseException):
@@ -27,6 +31,7 @@ class Threads:
         self.of: WeakKeyDictionary[Future[Any], threading.Thread] = WeakKeyDictionary()
 
     def submit(self, function: Callable[..., Any], *given: Any) -> Future[Any]:
+        """Call a function in a thread of its own."""
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
         thread = threading.Thread(target=_run, args=(future, function, given), daemon=True)
@@ -59,6 +64,7 @@ class Places:
         self.submit = executor.submit
 
     def leave(self, future: Future[Any]) -> bool:
+        """Cancel a call that has not begun; return whether its place is free again."""
         return future.cancel()
 
 
@@ -124,10 +130,35 @@ def gathered(found: Mapping[int, Any], shape: tuple[int, int, int], on_invalid: 
     n_draws, n_sims, n_dims = shape
     failed = {k: why for k, why in sorted(found.items()) if isinstance(why, BaseException)}
     if failed:
-        _check.no_draws(failed, n_sims, on_invalid)
+        _refuse(failed, n_sims, on_invalid)
     # Half precision gives way to that of the draws.
     nothing = np.full((n_draws, n_dims), np.nan, dtype=np.float16)
     return np.stack([nothing if k in failed else found[k] for k in range(n_sims)], axis=1)
+
+
+def _refuse(failed: Mapping[int, BaseException], n_sims: int, on_invalid: str) -> None:
+    """Say which simulations have no draws and why: raise, or warn where they may be dropped."""
+    said = f"{len(failed)} of {n_sims} simulations have no draws: {_reasons(failed)}."
+    if on_invalid == "raise" or len(failed) == n_sims:
+        raise RuntimeError(
+            f"{said} Failed fits are rarely random, so look at them first; `on_invalid='drop'` "
+            f"then leaves them out, and the result says how many."
+        ) from next(iter(failed.values()))
+    warnings.warn(f"{said} They are dropped.", stacklevel=4)
+
+
+def _reasons(failed: Mapping[int, BaseException]) -> str:
+    """Return the indices of what failed, those with the same reason together."""
+    indices: dict[str, list[str]] = {}
+    for k, error in failed.items():
+        kind = "" if isinstance(error, TimeoutError) else f"{type(error).__name__}: "
+        why = textwrap.shorten(f"{kind}{error}", _LONGEST_REASON)
+        indices.setdefault(why, []).append(str(k))
+    said = [f"{', '.join(where)} ({why})" for why, where in indices.items()]
+    others = [k for where in list(indices.values())[_MOST_REASONS:] for k in where]
+    if others:
+        said[_MOST_REASONS:] = [f"{', '.join(others)} (for other reasons)"]
+    return "; ".join(said)
 
 
 def shaped(drawn: Any, n_draws: int, n_dims: int) -> Array:

@@ -181,6 +181,7 @@ class _File:
         arrays: Mapping[str, str | None] | None,
         most_bytes: int | None,
     ) -> "_File":
+        """Look into a file, and a second one with the truths if there is one."""
         paths = [_check.existing(one).absolute() for one in (path, theta) if one is not None]
         if most_bytes is not None:
             _check.positive("most_bytes", most_bytes)
@@ -205,6 +206,7 @@ class _File:
         }
 
     def names(self) -> list[str] | None:
+        """Return the names of the parameters, if the file has any."""
         return _formats.trying(self.path, lambda: _roles.parameters(self.picks, self.found))
 
     def missing(self) -> str:

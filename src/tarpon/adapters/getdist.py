@@ -70,6 +70,7 @@ class _Run:
 
     @classmethod
     def read(cls, root: Path, discard: int) -> "_Run":
+        """Read all chains of a root, without the first rows of each."""
         described = _fits.text(f"{root}.paramnames", "GetDist's names").splitlines()
         words = [line.split()[0] for line in described if line.strip()]
         names = [word.removesuffix("*") for word in words]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from .. import _check
+from .. import _check, _shapes
 from .._progress import Bar
 from .._types import RNG, Array, ArrayLike
 from ..backends import _threads
@@ -105,8 +105,8 @@ def problem(theta: ArrayLike, x: ArrayLike, n_draws: int) -> tuple[Array, Array]
     """Return truths and observations that agree: better found out before an hour than after."""
     _check.positive("n_draws", n_draws)
     theta = _check.array("theta", theta)
-    _, truths = _check.points(np.empty((1, *theta.shape)), theta)
-    return truths, _check.needs_x(_check.observations(x, len(truths)), "a sampler")
+    _, truths = _shapes.points(np.empty((1, *theta.shape)), theta)
+    return truths, _check.needs_x(_shapes.observations(x, len(truths)), "a sampler")
 
 
 def _name_of_rng(sampler: Callable[..., ArrayLike]) -> str:

@@ -121,7 +121,7 @@ def weighted_ranks(
 
 
 @compiled
-def _place(ordered: Array, at: Array, score: float, played: int) -> int:
+def _place(ordered: Array, at: Array, score: float, played: int) -> np.intp:
     """Return how many points score less, or the same and come before the one that is played."""
     first = np.searchsorted(ordered, score)
     last = np.searchsorted(ordered, score, side="right")

@@ -7,13 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from numba import njit
 from threadpoolctl import ThreadpoolController
 
 from .._types import Array
 
+_T = TypeVar("_T")
 _THREAD_BYTES = 4 * 2**20
 _CHUNKS_PER_THREAD = 16
 _most: ContextVar[int | None] = ContextVar("_most", default=None)
@@ -21,9 +22,9 @@ _most: ContextVar[int | None] = ContextVar("_most", default=None)
 _FASTMATH = {"reassoc", "contract", "nsz"}
 
 
-def compiled(function: Callable[..., None]) -> Callable[..., None]:
+def compiled(function: Callable[..., _T]) -> Callable[..., _T]:
     """Compile a kernel that lets other threads run, and keep it for the next process."""
-    kernel: Callable[..., None]
+    kernel: Callable[..., _T]
     try:
         kernel = njit(function, nogil=True, fastmath=_FASTMATH, cache=True)
     except RuntimeError:  # Neither the package's folder nor the user's can be written to.

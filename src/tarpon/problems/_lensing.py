@@ -117,6 +117,7 @@ class Lensing:
         keep, pull = np.empty((2, n_steps, *unit.shape))
 
         def fill(first: int, last: int) -> None:
+            """Work out the steps from `first` to `last`."""
             for k in range(first, last):
                 shrink = (modes / (sizes + sigma[k] ** 2)) @ modes.T
                 middle = prior @ shrink if sampler == "exact" else unit

@@ -28,6 +28,7 @@ class _Study:
     truths: Floats  # (n_sims, n_dims)
     draws: Floats  # (n_draws, n_sims, n_dims)
     rng: Generator
+    grid: float | None = None  # what draws are rounded to, in units of the parameters
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def zoo(
     log_density = FLAWS[flaw].plant(study)
     middle = _SHRINK * study.x
     samples = (middle + _SD * study.draws).astype(np.float32)
-    if flaw == "rounded":
-        samples = np.round(samples * 4).astype(np.float32) / 4
+    if study.grid is not None:
+        samples = np.round(samples / study.grid).astype(np.float32) * study.grid
     return Simulations(
         samples,
         (middle + _SD * study.truths).astype(np.float32),
@@ -262,7 +263,7 @@ def _swapped_parameters(study: _Study) -> None:
 
 
 def _rounded(study: _Study) -> None:
-    """Nothing to plant: the draws themselves are rounded, not their standardised values."""
+    study.grid = 0.25
 
 
 FLAWS: dict[str, Flaw] = {

@@ -11,9 +11,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..checks import Check
-from ..diagnostics import Result, versions
 from ..engine import replacing
 from ..inference.portfolio import SEES
+from ..results import Result, versions
 from ._study import Study
 from ._svg import NOT_XML
 
