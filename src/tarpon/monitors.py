@@ -204,12 +204,12 @@ class Monitor:
 
     @property
     def e_value(self) -> float:
-        """The evidence against accuracy: one at first, and under accuracy one on average."""
+        """The evidence against accuracy, one at first, and under accuracy one on average."""
         return _exp(self._log_e[-1]) if self._log_e else 1.0
 
     @property
     def p_value(self) -> float:
-        """One over the largest e-value so far: a p-value that holds at all times."""
+        """One over the largest e-value so far, which is a p-value at all times."""
         return min(1.0, _exp(-self._largest_log_e))
 
     @property

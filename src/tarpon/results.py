@@ -63,12 +63,12 @@ class Result:
 
     @property
     def p_value(self) -> float:
-        """One p-value for all scores: the exact one, or for several their Bonferroni bound."""
+        """One p-value for all scores, the exact one, or for several their Bonferroni bound."""
         return verdict.familywise(self.p_values)
 
     @property
     def fractions(self) -> Floats:
-        """The paper's f: the fraction of draws that score below the truth."""
+        """The fraction of draws that score below the truth, the paper's f."""
         return self.ranks.values / self.ranks.n_draws
 
     @cached_property
@@ -91,7 +91,7 @@ class Result:
         return curves.bootstrap(self.ranks, n, np.random.default_rng(_check.seed(rng)))
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
-        """Draw expected coverage with its band."""
+        """Draw expected coverage with its band; `plots.difference` shows small errors better."""
         from . import plots
 
         return plots.coverage(self, ax=ax)
