@@ -219,7 +219,8 @@ def _rounded(evidence: _Evidence, _: str, p_value: float) -> Finding:
 
 
 def _score(evidence: _Evidence, name: str, p_value: float) -> Finding:
-    return Finding(f"wrong in {name}", (), "", p_value)
+    own = name.removeprefix("score: ")
+    return Finding(f"wrong in your score “{own}”", (), "", p_value)
 
 
 _DESCRIBE: dict[str, Describe] = {

@@ -254,7 +254,7 @@ def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
         return trend(min(ways, key=lambda one: one.p_value), key)
     if flaw.startswith("width depends on "):
         return trend(seen.widths.worst[0], key)
-    if flaw.startswith("wrong in "):
+    if flaw.startswith("wrong in your score"):
         own = [one for one in seen.joint if one.names[0] in flaw]
         return ranks(own[0], 0, key) if own else None
     if flaw == "rounded":
