@@ -1,0 +1,162 @@
+"""What the tests of a release share: the archives, and environments that they are installed in.
+
+Environments are built two at a time while tests run, in the order in which tests ask for them.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OLDEST, NEWEST = "constraints-minimal.txt", "constraints.txt"
+# Old versions of the rest do not go with the oldest NumPy, or have builds for GPUs alone.
+TOGETHER = "dask,io,learn,lensing,run,test"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an environment is made of: extras and packages, on top of the bare core or not."""
+
+    extras: str = ""
+    more: tuple[str, ...] = ()
+    python: str = "3.11"
+    constraints: str = NEWEST
+    on_core: bool = True
+
+
+RECIPES = {
+    "core": Recipe(on_core=False),
+    "jax-oldest": Recipe("jax", ("jax==0.8.0",), constraints=""),
+    "oldest": Recipe(TOGETHER, ("hypothesis",), constraints=OLDEST, on_core=False),
+    "python3.12": Recipe(TOGETHER, ("hypothesis",), python="3.12", on_core=False),
+    "python3.13": Recipe(TOGETHER, ("hypothesis",), python="3.13", on_core=False),
+}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    @property
+    def packages(self) -> Path:
+        (found,) = self.folder.glob("lib/python*/site-packages")
+        return found
+
+    def run(self, *words, cwd, status=0, **variables):
+        """Run Python there, and return what it printed."""
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(
+            [self.python, *map(str, words)],
+            cwd=cwd,
+            env=kept | {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"} | variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, f"{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
+        return done.stdout + done.stderr
+
+
+def interpreter(version):
+    """Return the path of a Python, None where there is none."""
+    try:
+        # The variable lets pyenv choose that version, where pyenv is what answers to the name.
+        found = subprocess.run(
+            [f"python{version}", "-c", "import sys; print(sys.executable)"],
+            env=os.environ | {"PYENV_VERSION": version},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found.stdout.strip()
+
+
+def built(folder, recipe, wheel, core):
+    """Build an environment, on top of the packages of another one if there is any."""
+    python = interpreter(recipe.python)
+    if python is None:
+        assert recipe.python != "3.11", "Python 3.11 must be there, and is not"
+        return None
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    made = Environment(folder)
+    if core is not None:
+        (made.packages / "core.pth").write_text(f"{core.packages}\n")
+    extras = f"[{recipe.extras}]" if recipe.extras else ""
+    limits = ["-c", ROOT / recipe.constraints] if recipe.constraints else []
+    wanted = [*limits, f"tarpon{extras} @ {wheel.as_uri()}", *recipe.more]
+    pip = [sys.executable, "-m", "pip", "--python", made.python, "--disable-pip-version-check"]
+    # Wheels alone: nobody should need a compiler. Modules are compiled when they are imported.
+    install = [*pip, "install", "-q", "--only-binary", ":all:", "--no-compile", *wanted]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-6000:]
+    return made
+
+
+@pytest.fixture(scope="session")
+def archives(tmp_path_factory):
+    """Return the wheel and the source archive, built once."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder]
+    done = subprocess.run([*build, ROOT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,), (source,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, source
+
+
+@pytest.fixture(scope="session")
+def unpacked(archives, tmp_path_factory):
+    """Return the folder that the source archive holds."""
+    folder = tmp_path_factory.mktemp("source")
+    with tarfile.open(archives[1]) as archive:
+        archive.extractall(folder, filter="data")
+    (inside,) = folder.iterdir()
+    return inside
+
+
+def wanted(items):
+    """Return the names of the environments that tests ask for, in that order."""
+    params = (item.callspec.params for item in items if hasattr(item, "callspec"))
+    names = [param["environment"] for param in params if "environment" in param]
+    return list(dict.fromkeys(["core", *names]))
+
+
+@pytest.fixture(scope="session")
+def environments(request, archives, tmp_path_factory):
+    """Return the environments by name, as promises."""
+    folder, promised = tmp_path_factory.mktemp("envs"), {}
+
+    def make(name):
+        recipe = RECIPES.get(name, Recipe(extras=name))
+        core = promised["core"].result() if recipe.on_core else None
+        return built(folder / name, recipe, archives[0], core)
+
+    with ThreadPoolExecutor(2) as pool:
+        for name in wanted(request.session.items):
+            promised[name] = pool.submit(make, name)
+        yield promised
+        pool.shutdown(cancel_futures=True)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def environment(request, environments):
+    """Return the environment of a name, once it is there."""
+    made = environments[request.param].result()
+    if made is None:
+        pytest.skip(f"{request.param} is not on this machine: nothing was tested with it")
+    return made

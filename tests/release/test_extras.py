@@ -1,0 +1,147 @@
+"""Each extra alone, on top of the bare core: what it is for works, and nothing else is needed."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+START = """
+from pathlib import Path
+import numpy as np
+import tarpon
+from tarpon.problems import gaussian
+
+sims = gaussian("overconfident", n_sims=100, n_draws=50, n_dims=2, rng=0)
+arrays = {"samples": sims.samples, "theta": sims.theta}
+
+
+def same(samples, theta):
+    assert tarpon.tarp(samples, theta, rng=0).p_value == tarpon.tarp(**arrays, rng=0).p_value
+    assert tarpon.check(samples, theta, rng=0, n_swaps=99).p_value == 0.01
+"""
+
+FOR = {
+    "arviz": """
+from tarpon.adapters.chains import thin
+steps = np.random.default_rng(0).normal(size=(2, 200, 20, 1)).cumsum(axis=1)[:, ::50].repeat(50, 1)
+assert thin(steps + np.random.default_rng(1).normal(size=steps.shape), steps[0, 0]).draws.most < 300
+""",
+    "cuda": """
+import torch
+from tarpon.backends import _torch, _triton
+tensors = {name: torch.as_tensor(values) for name, values in arrays.items()}
+if torch.cuda.is_available():
+    tensors = {name: tensor.cuda() for name, tensor in tensors.items()}
+else:  # the kernels are interpreted
+    _torch._fused = lambda samples: _triton
+tarpon.tarp(**tensors, rng=0)
+assert abs(tarpon.tarp(**tensors, rng=0).ranks.values - tarpon.tarp(**arrays, rng=0).ranks.values).sum() <= 2
+""",
+    "dask": """
+from dask.distributed import Client
+import dask.array
+with Client(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False) as client:
+    engine = tarpon.Engine(executor=client)
+    assert tarpon.tarp(**arrays, rng=0, engine=engine).p_value == tarpon.tarp(**arrays, rng=0).p_value
+same(*map(dask.array.from_array, arrays.values()))
+""",
+    "io": """
+import h5netcdf, h5py, pandas, xarray, zarr
+with h5py.File("draws.h5", "w") as file:
+    file.update(arrays)
+dims = {"samples": ("draw", "sim", "dim"), "theta": ("sim", "dim")}
+data = xarray.Dataset({name: (dims[name], values) for name, values in arrays.items()})
+data.to_netcdf("draws.nc", engine="h5netcdf")
+group = zarr.create_group("draws.zarr")
+for name, values in arrays.items():
+    group.create_array(name, data=values)
+for path in ("draws.h5", "draws.nc", "draws.zarr"):
+    loaded = tarpon.adapters.files.load(path)
+    assert tarpon.tarp(loaded, rng=0).p_value == tarpon.tarp(**arrays, rng=0).p_value, path
+names = ["a", "b"]
+draws = pandas.DataFrame(sims.samples.reshape(-1, 2), columns=names)
+draws["sim"] = np.tile(np.arange(100), 50)
+draws.to_parquet("draws.parquet")
+pandas.DataFrame(sims.theta, columns=names).rename_axis("sim").reset_index().to_parquet("theta.parquet")
+table = tarpon.adapters.files.load("draws.parquet", theta="theta.parquet")
+assert tarpon.tarp(table, rng=0).p_value < 1e-6
+assert len(tarpon.check(**arrays, rng=0, n_swaps=99).to_frame())
+""",
+    "jax": """
+import jax
+same(*map(jax.numpy.asarray, arrays.values()))
+""",
+    "learn": """
+pool = gaussian("correct", n_sims=200, n_draws=1, n_dims=2, rng=1)
+learned = tarpon.references.Learned(pool.theta, pool.x)
+assert tarpon.tarp(sims, reference=learned, rng=0).p_value < 1e-6
+""",
+    "lensing": """
+from tarpon.problems import pictures
+assert pictures().shape[1] > 100
+""",
+    "run": """
+def local():  # as in a notebook: other processes cannot import it
+    class Problem:
+        def prior(self, rng):
+            return rng.normal(size=1)
+
+        def simulate(self, theta, rng):
+            return theta + rng.normal(size=1)
+
+        def posterior(self, x, n_draws, rng):
+            return x / 2 + 0.5**0.5 * rng.normal(size=(n_draws, 1))
+
+    return Problem()
+
+
+if __name__ == "__main__":
+    assert "20 simulations" in str(tarpon.run(local(), store="study", n_sims=20, n_draws=20, rng=0))
+""",
+    "test": """
+Path("test_it.py").write_text('''
+import numpy as np
+
+def test_it(accurate):
+    with np.load("draws.npz") as file:
+        accurate(**file)
+''')
+np.savez("draws.npz", **arrays)
+import pytest
+assert pytest.main(["-q", "--tarpon-report=pages"]) == 1
+assert "INACCURATE" in Path("pages/test_it.html").read_text().upper()
+""",
+    "torch": """
+import torch
+tensors = {name: torch.as_tensor(values) for name, values in arrays.items()}
+same(*tensors.values())
+torch.save(tensors, "draws.pt")
+assert tarpon.tarp(tarpon.adapters.files.load("draws.pt"), rng=0).p_value < 1e-6
+""",
+}
+
+
+def test_every_extra_is_tried():
+    assert set(FOR) == set(PROJECT["optional-dependencies"])
+
+
+@pytest.mark.parametrize("environment", [*FOR, "jax-oldest"], indirect=True)
+def test_works_alone(environment, tmp_path):
+    extra = environment.folder.name.removesuffix("-oldest")
+    (tmp_path / "try.py").write_text(START + FOR[extra])
+    interpreted = extra == "cuda" and not has_gpu(environment, tmp_path)
+    environment.run("try.py", cwd=tmp_path, **{"TRITON_INTERPRET": "1"} if interpreted else {})
+
+
+@pytest.mark.parametrize("environment", ["cuda"], indirect=True)
+def test_works_on_a_gpu(environment, tmp_path):
+    if not has_gpu(environment, tmp_path):
+        pytest.skip("no GPU that torch can use: the kernels were interpreted, not compiled")
+
+
+def has_gpu(environment, folder):
+    code = "import torch; print(torch.cuda.is_available())"
+    return "True" in environment.run("-c", code, cwd=folder)

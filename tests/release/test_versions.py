@@ -1,0 +1,15 @@
+"""The oldest versions of all packages, and other Pythons: tests that the source archive brings."""
+
+import pytest
+
+# Every layer from files to reports once; what takes minutes to compile or to repeat is left out.
+TELLING = """
+    tests/test_architecture.py tests/test_simulations.py tests/test_metrics_and_references.py
+    tests/test_diagnostics.py tests/test_files.py tests/test_plots.py
+""".split()
+
+
+@pytest.mark.parametrize("environment", ["oldest", "python3.12", "python3.13"], indirect=True)
+def test_passes_its_tests(environment, unpacked):
+    words = ["-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *TELLING]
+    assert " passed" in environment.run(*words, cwd=unpacked)
