@@ -3,10 +3,10 @@
 import pytest
 
 # Every layer from files to reports once; what takes minutes to compile or to repeat is left out.
-TELLING = """
-    tests/test_architecture.py tests/test_simulations.py tests/test_metrics_and_references.py
-    tests/test_diagnostics.py tests/test_files.py tests/test_plots.py
-""".split()
+TELLING = [
+    f"tests/test_{name}.py"
+    for name in ("architecture", "simulations", "metrics_and_references", "diagnostics", "files")
+]
 
 
 @pytest.mark.parametrize("environment", ["oldest", "python3.12", "python3.13"], indirect=True)
