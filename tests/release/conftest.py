@@ -22,22 +22,28 @@ TOGETHER = "dask,io,learn,lensing,run,test"
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an environment is made of: extras and packages, on top of the bare core or not."""
+    """What an environment is made of: extras and packages, on top of those of others."""
 
     extras: str = ""
     more: tuple[str, ...] = ()
     python: str = "3.11"
     constraints: str = NEWEST
-    on_core: bool = True
+    on: tuple[str, ...] = ("core",)
 
 
+TESTERS = ("hypothesis", "netCDF4", "safetensors")
 RECIPES = {
-    "core": Recipe(on_core=False),
+    "core": Recipe(on=()),
+    "cuda": Recipe("cuda", on=("core", "torch")),  # which is large, and a part of it
     "jax-oldest": Recipe("jax", ("jax==0.8.0",), constraints=""),
-    "oldest": Recipe(TOGETHER, ("hypothesis",), constraints=OLDEST, on_core=False),
-    "python3.12": Recipe(TOGETHER, ("hypothesis",), python="3.12", on_core=False),
-    "python3.13": Recipe(TOGETHER, ("hypothesis",), python="3.13", on_core=False),
+    "oldest": Recipe(TOGETHER, TESTERS, constraints=OLDEST, on=()),
+    "python3.12": Recipe(TOGETHER, TESTERS, python="3.12", on=()),
+    "python3.13": Recipe(TOGETHER, TESTERS, python="3.13", on=()),
 }
+
+
+def recipe(name):
+    return RECIPES.get(name, Recipe(extras=name))
 
 
 @dataclass(frozen=True)
@@ -86,16 +92,15 @@ def interpreter(version):
     return found.stdout.strip()
 
 
-def built(folder, recipe, wheel, core):
-    """Build an environment, on top of the packages of another one if there is any."""
+def built(folder, recipe, wheel, others):
+    """Build an environment, on top of the packages of others if there are any."""
     python = interpreter(recipe.python)
     if python is None:
         assert recipe.python != "3.11", "Python 3.11 must be there, and is not"
         return None
     subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
     made = Environment(folder)
-    if core is not None:
-        (made.packages / "core.pth").write_text(f"{core.packages}\n")
+    (made.packages / "others.pth").write_text("\n".join(str(one.packages) for one in others))
     extras = f"[{recipe.extras}]" if recipe.extras else ""
     limits = ["-c", ROOT / recipe.constraints] if recipe.constraints else []
     wanted = [*limits, f"tarpon{extras} @ {wheel.as_uri()}", *recipe.more]
@@ -132,7 +137,7 @@ def wanted(items):
     """Return the names of the environments that tests ask for, in that order."""
     params = (item.callspec.params for item in items if hasattr(item, "callspec"))
     names = [param["environment"] for param in params if "environment" in param]
-    return list(dict.fromkeys(["core", *names]))
+    return dict.fromkeys(one for name in names for one in (*recipe(name).on, name))
 
 
 @pytest.fixture(scope="session")
@@ -141,9 +146,8 @@ def environments(request, archives, tmp_path_factory):
     folder, promised = tmp_path_factory.mktemp("envs"), {}
 
     def make(name):
-        recipe = RECIPES.get(name, Recipe(extras=name))
-        core = promised["core"].result() if recipe.on_core else None
-        return built(folder / name, recipe, archives[0], core)
+        others = [promised[other].result() for other in recipe(name).on]
+        return built(folder / name, recipe(name), archives[0], others)
 
     with ThreadPoolExecutor(2) as pool:
         for name in wanted(request.session.items):

@@ -11,5 +11,7 @@ TELLING = [
 
 @pytest.mark.parametrize("environment", ["oldest", "python3.12", "python3.13"], indirect=True)
 def test_passes_its_tests(environment, unpacked):
-    words = ["-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *TELLING]
+    # Old packages warn of each other: there, warnings are no errors.
+    calm = ["-o", "filterwarnings=default"] if environment.folder.name == "oldest" else []
+    words = ["-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *calm, *TELLING]
     assert " passed" in environment.run(*words, cwd=unpacked)
