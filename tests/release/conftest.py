@@ -1,15 +1,12 @@
-"""What the tests of a release share: the archives, and environments that they are installed in.
-
-Environments are built two at a time while tests run, in the order in which tests ask for them.
-"""
+"""What the tests of a release share: the archives, and environments that they are installed in."""
 
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -133,34 +130,24 @@ def unpacked(archives, tmp_path_factory):
     return inside
 
 
-def wanted(items):
-    """Return the names of the environments that tests ask for, in that order."""
-    params = (item.callspec.params for item in items if hasattr(item, "callspec"))
-    names = [param["environment"] for param in params if "environment" in param]
-    return dict.fromkeys(one for name in names for one in (*recipe(name).on, name))
-
-
 @pytest.fixture(scope="session")
-def environments(request, archives, tmp_path_factory):
-    """Return the environments by name, as promises."""
-    folder, promised = tmp_path_factory.mktemp("envs"), {}
+def environments(archives, tmp_path_factory):
+    """Return a function that gives the environment of a name, built when it is first asked for."""
+    folder = tmp_path_factory.mktemp("environments")
 
-    def make(name):
-        others = [promised[other].result() for other in recipe(name).on]
+    @cache
+    def of(name):
+        others = [of(other) for other in recipe(name).on]
         return built(folder / name, recipe(name), archives[0], others)
 
-    with ThreadPoolExecutor(2) as pool:
-        for name in wanted(request.session.items):
-            promised[name] = pool.submit(make, name)
-        yield promised
-        pool.shutdown(cancel_futures=True)
+    yield of
     shutil.rmtree(folder)
 
 
 @pytest.fixture
 def environment(request, environments):
-    """Return the environment of a name, once it is there."""
-    made = environments[request.param].result()
+    """Return the environment of a name."""
+    made = environments(request.param)
     if made is None:
         pytest.skip(f"{request.param} is not on this machine: nothing was tested with it")
     return made

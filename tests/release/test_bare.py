@@ -8,6 +8,7 @@ import pytest
 import tarpon
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("core")  # which is built once for all
 bare = pytest.mark.parametrize("environment", ["core"], indirect=True)
 # What `import tarpon` must not import: it is done in a hundredth of a second without.
 HEAVY = "click dask jax jinja2 matplotlib numba numpy pandas rich scipy sklearn torch xarray"

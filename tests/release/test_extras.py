@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("core")  # which is built once for all
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 START = """
