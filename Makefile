@@ -34,7 +34,7 @@ test-interop: .venv-interop/.stamp
 # Builds the wheel and the source archive, and installs them as users do: bare, with each extra
 # alone, in the oldest versions, on other Pythons. What could not be tested is listed at the end.
 test-release: .venv/.stamp
-	$(BIN)/python -m pytest -q -rs -n 2 --dist loadgroup --release tests/release
+	$(BIN)/python -m pytest -q -rs -n 2 --dist loadfile --release tests/release
 
 .venv/.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PY) -m venv .venv

@@ -14,7 +14,6 @@ import pytest
 import tarpon
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.xdist_group("core")  # which is built once for all
 LEFT_OUT = {".ci/run"}
 # Folders of a machine, and addresses of where packages are kept.
 PRIVATE = re.compile(
