@@ -1,7 +1,7 @@
 PY ?= python3
 BIN := .venv/bin
 
-.PHONY: demo docs figures test test-fast test-interop lint peers mutants clean
+.PHONY: demo docs figures test test-fast test-interop test-release lint peers mutants clean
 
 demo: .venv/.stamp
 	$(BIN)/tarpon demo
@@ -36,6 +36,11 @@ test-interop: .venv-interop/.stamp
 	OMP_NUM_THREADS=1 KERAS_BACKEND=torch .venv-interop/bin/python -m pytest -q -n 2 --dist loadfile --interop \
 		tests/interop tests/test_torch.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
 
+# Builds the wheel and the source archive, and installs them as users do: bare, with each extra
+# alone, in the oldest versions, on other Pythons. What could not be tested is listed at the end.
+test-release: .venv/.stamp
+	$(BIN)/python -m pytest -q -rs -n 2 --dist loadfile --release tests/release
+
 # Small changes to what is exact, one at a time: does a test fail? Writes docs/mutants.md.
 mutants: .venv-mutants/.stamp
 	.venv-mutants/bin/python tests/mutants.py --write
@@ -43,7 +48,7 @@ mutants: .venv-mutants/.stamp
 .venv/.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PY) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check -U "pip>=25.1"
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e . --group dev
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e . --group dev --group release
 	touch $@
 
 # torch comes first: what depends on it would otherwise pull in a build for GPUs.

@@ -35,13 +35,13 @@ def examples(doctest_namespace, tmp_path, monkeypatch):
 def pytest_addoption(parser):
     parser.addoption("--peers", action="store_true", help="run the tests against other packages")
     parser.addoption("--interop", action="store_true", help="run the tests of adapters")
+    parser.addoption("--release", action="store_true", help="run the tests of a release")
 
 
 def pytest_ignore_collect(collection_path, config):
     # Packages that these tests need and miss are errors, so that none is left out in silence.
-    return (
-        True if collection_path.name == "interop" and not config.getoption("--interop") else None
-    )
+    name = collection_path.name
+    return True if name in ("interop", "release") and not config.getoption(f"--{name}") else None
 
 
 def pytest_collection_modifyitems(config, items):

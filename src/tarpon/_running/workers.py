@@ -150,7 +150,7 @@ class Processes:
                 f"the worker processes die before they begin: {dead.last_words}. A program that "
                 f"calls `tarpon.run` must do so under `if __name__ == '__main__':`, since every "
                 f"worker imports it; what it defines must be importable, too, or else install "
-                f"cloudpickle."
+                f"cloudpickle, `pip install tarpon[run]`."
             )
         return _Worker(self.task)
 
@@ -253,16 +253,17 @@ def _end_with_parent() -> None:
 
 def _pickled(task: Task) -> bytes:
     """Return a task as bytes; with cloudpickle also what a notebook defines."""
+    hint = ""
     try:
         import cloudpickle as pickler
     except ImportError:
-        pickler = pickle
+        pickler, hint = pickle, " Or install cloudpickle: `pip install tarpon[run]`."
     try:
         done: bytes = pickler.dumps(task)
     except Exception as error:
         raise ValueError(
             f"the problem cannot be sent to other processes: {where(error)}. Write it to a file "
-            f"and give its path, or use threads, `executor=ThreadPoolExecutor()`."
+            f"and give its path, or use threads, `executor=ThreadPoolExecutor()`.{hint}"
         ) from error
     return done
 
