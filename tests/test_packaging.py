@@ -32,7 +32,10 @@ def pins(file):
 
 
 def group(name):
-    return [Requirement(line) for line in PROJECT["dependency-groups"][name]]
+    lines = PROJECT["dependency-groups"][name]
+    within = [line["include-group"] for line in lines if isinstance(line, dict)]
+    own = [Requirement(line) for line in lines if isinstance(line, str)]
+    return own + [one for other in within for one in group(other)]
 
 
 def closure(wanted):
