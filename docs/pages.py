@@ -11,8 +11,8 @@ A page is run from top to bottom in a folder of its own.
 - A comment `<!-- run` holds Python that readers do not see: the files that a command needs.
 - A comment `<!-- needs: sbi -->` before a fence, or at the top for the whole page, names packages
   without which it is left out; `<!-- not run: why -->` says why nothing can run the next fence.
-- A comment `<!-- file: train.py -->` before a fence `python` says that it is this file, which later
-  commands use.
+- A comment `<!-- file: train.py -->` before a fence `python` says that it is that file, which is
+  written and not run.
 - What is saved as `images/NAME.png` is a picture of the page, kept in `docs/images`.
 """
 
@@ -65,7 +65,8 @@ def run(page: Path) -> Iterator[Shown]:
         AssertionError: If something is printed and not shown.
     """
     text, names, printed = page.read_text(), {"__name__": "__main__"}, ""
-    file, skip_all, skip, left_out = "", False, False, False
+    skip_all = skip = False
+    left_out, file = False, ""
     Path("images").mkdir(exist_ok=True)
     for part in _PART.finditer(text):
         if part["needs"]:
