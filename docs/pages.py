@@ -12,6 +12,8 @@ A page is run from top to bottom in a folder of its own.
   `PAGE` is the path of the page.
 - A comment `<!-- needs: sbi -->` before a fence, or at the top for the whole page, names packages
   without which it is left out; `<!-- not run: why -->` says why nothing can run the next fence.
+- A comment `<!-- file: train.py -->` before a fence `python` says that it is that file, which is
+  written and not run.
 - What is saved as `images/NAME.png` is a picture of the page, kept in `docs/images`.
 """
 
@@ -33,7 +35,8 @@ _PART = re.compile(
     r"^```(?P<kind>python|text|console)\n(?P<code>.*?)^```$"
     r"|^<!-- run\n(?P<hidden>.*?)^-->$"
     r"|^<!-- needs: (?P<needs>.*?) -->$"
-    r"|^<!-- not run: (?P<why>.*?) -->$",
+    r"|^<!-- not run: (?P<why>.*?) -->$"
+    r"|^<!-- file: (?P<file>.*?) -->$",
     re.DOTALL | re.MULTILINE,
 )
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -64,6 +67,7 @@ def run(page: Path) -> Iterator[Shown]:
     """
     text, names, printed = page.read_text(), {"__name__": "__main__", "PAGE": page}, ""
     skip_all = skip = False
+    left_out, file = False, ""
     Path("images").mkdir(exist_ok=True)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")  # what an earlier page has left open
@@ -73,15 +77,21 @@ def run(page: Path) -> Iterator[Shown]:
             skip_all |= skip and part.start() == 0
         elif part["why"]:
             skip = True
+        elif part["file"]:
+            file = part["file"]
         elif part["kind"] == "text":
-            if not skip:
+            if not (skip or left_out):
                 yield Shown(part.span("code"), part["code"], printed)
-            printed, skip = "", False
+            printed, skip, left_out = "", False, False
         elif skip or skip_all:
-            skip = part["kind"] == "python"  # with what it would have printed
+            file, skip, left_out = "", False, True  # with what it would have printed
         elif part["kind"] == "console":
             yield Shown(part.span("code"), part["code"], _answers(part["code"]))
+        elif file:
+            Path(file).write_text(part["code"])
+            file = ""
         else:
+            left_out = False
             printed += _printed(part["code"] or part["hidden"], page.name, names)
     assert not printed, f"{page.name} prints this and does not show it:\n{printed}"
 
