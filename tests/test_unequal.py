@@ -272,7 +272,7 @@ class TestRagged:
 
     def test_one_parameter_needs_no_axis(self):
         sims = Simulations([np.arange(3.0), np.arange(5.0)], np.array([1.5, 2.5]))
-        assert repr(sims) == "Simulations(2 simulations, 3 to 5 draws each, 1 parameters)"
+        assert repr(sims) == "Simulations(2 simulations, 3 to 5 draws each, 1 parameter)"
 
     @pytest.mark.parametrize(
         ("samples", "more", "message"),

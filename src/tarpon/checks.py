@@ -350,7 +350,7 @@ def _summary(check: Check) -> list[str]:
     lines = [
         f"{check.outcome.upper()}  p = {check.p_value:.3g} ({exact}, {check.n_swaps} swaps), "
         f"{check.n_sims} simulations{dropped} × {check.draws} × "
-        f"{len(check.parameters)} parameters"
+        f"{len(check.parameters)} parameter{'s' * (len(check.parameters) > 1)}"
     ]
     lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings[:_MOST_PRINTED], 1)]
     if len(check.findings) > _MOST_PRINTED:
@@ -360,7 +360,10 @@ def _summary(check: Check) -> list[str]:
     lines.append(f"  With 90% probability this study would have caught {check.detectable}.")
     lines += [f"  Warning: {warning}" for warning in check.warnings]
     if check.outcome == "too few to say":
-        lines.append("  More simulations are needed before silence means anything: tarpon.plan.")
+        lines.append(
+            "  More simulations are needed before silence means anything: "
+            f"tarpon.plan({len(check.parameters)}, bias=0.3) says how many."
+        )
     return lines
 
 

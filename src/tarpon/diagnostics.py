@@ -1,5 +1,6 @@
 """Diagnostics: the front door. Arrays in, a `Result` out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -118,6 +119,7 @@ def sbc(
     samples: ArrayLike | Simulations,
     theta: ArrayLike | None = None,
     *,
+    names: Sequence[str] | None = None,
     rng: RNG = None,
     on_invalid: str = "raise",
     engine: Engine = Engine(),
@@ -131,6 +133,7 @@ def sbc(
         samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; a list with one
             array a simulation; or `Simulations`.
         theta: The true parameters, `(n_sims, n_dims)`.
+        names: One name a parameter.
         rng: A seed or a generator, for ties.
         on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
         engine: Where blocks are computed, and where their results are kept.
@@ -143,13 +146,13 @@ def sbc(
         >>> tarpon.sbc(sims, rng=0).ranks.values.shape
         (500, 2)
     """
-    sims = simulations(samples, theta, on_invalid=on_invalid)
+    sims = simulations(samples, theta, names=names, on_invalid=on_invalid)
     _check.needs_parameters(sims.n_dims)
     _suspicions.warn_if_chained(sims.samples, sims.log_weights)
     sims, seed = begin("SBC", sims, engine, rng)
     ranks = rank(sims.points_alone(), HalfLines(), np.random.default_rng(seed))
-    names = tuple(sims.names or ())
-    return Result("SBC", ranks, Reading.SIDE, names, seed, sims.draws, sims.n_dropped)
+    named = tuple(sims.names or ())
+    return Result("SBC", ranks, Reading.SIDE, named, seed, sims.draws, sims.n_dropped)
 
 
 def _names(counts: Ints) -> tuple[str, ...]:

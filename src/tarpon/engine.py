@@ -142,8 +142,9 @@ class Run:
             for _ in self._computed(name, function, task, order):
                 pass
             if final:
+                there = sum(self._known(name, k) is not None for k in range(n_blocks))
                 raise Unfinished(
-                    f"shard {i}/{n} is done, {len(own)} of {n_blocks} blocks are in "
+                    f"shard {i}/{n} is done, {there} of {n_blocks} blocks are in "
                     f"{str(self.folders[0])!r}. When all are, `tarpon merge` gives the answer."
                 )
         yield from self._computed(name, function, task, range(n_blocks))

@@ -155,8 +155,8 @@ def _width(evidence: _Evidence, _: str, p_value: float) -> Finding | None:
     everywhere = single.shape[1] > 1 and sign * others >= _ALSO_THERE
     factor = evidence.effects.width(None if everywhere else k)
     right = (factor.low <= 1 <= factor.high) or (factor.value > 1) != (sign > 0)
-    if "wrong tails" in evidence.kept and right:
-        return None  # the sd is right: the tails are wrong, not the width
+    if right and len(evidence.kept) > 1:
+        return None  # the sd is right, and something else is wrong
     flaw = "overconfident" if sign > 0 else "underconfident"
     size = f"the truths scatter {factor} times as widely as the draws"
     where = () if everywhere else evidence.names(k)

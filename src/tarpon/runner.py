@@ -189,9 +189,10 @@ def _described(sims: Simulations, level: float, seed: int, settled: str) -> Chec
     found = check(sims, level=level, rng=seed)
     if not settled:
         return found
+    when = "the evidence was in" if settled == "inaccurate" else "coverage was within tolerance"
     said = (
-        "The run stopped as soon as the evidence was in, and that evidence decides. The p-values "
-        "here take the number of simulations as fixed beforehand: read them as a description."
+        f"The run stopped as soon as {when}, and that decides. The p-values here take the number "
+        "of simulations as fixed beforehand: read them as a description."
     )
     return replace(found, warnings=(*found.warnings, said))
 

@@ -376,5 +376,5 @@ class Simulations:
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
         return (
             f"Simulations({self.n_sims} simulations, {self.draws} each, "
-            f"{self.n_dims} parameters{dropped})"
+            f"{self.n_dims} parameter{'s' * (self.n_dims != 1)}{dropped})"
         )

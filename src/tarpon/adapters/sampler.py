@@ -66,7 +66,7 @@ def from_sampler(
         >>> def sampler(x, n_draws, rng):
         ...     return x / 2 + rng.normal(size=(n_draws, 1)) / np.sqrt(2)
         >>> tarpon.from_sampler(sampler, theta, x, n_draws=99, rng=0)
-        Simulations(200 simulations, 99 draws each, 1 parameters)
+        Simulations(200 simulations, 99 draws each, 1 parameter)
     """
     truths, observed = problem(theta, x, n_draws)
     n_sims, n_dims = truths.shape

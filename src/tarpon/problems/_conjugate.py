@@ -41,7 +41,7 @@ def conjugate(
 
     Example:
         >>> conjugate("prior", n_sims=100, rng=0)
-        Simulations(100 simulations, 200 draws each, 1 parameters)
+        Simulations(100 simulations, 200 draws each, 1 parameter)
     """
     if estimator not in ESTIMATORS:
         raise ValueError(
