@@ -1,6 +1,7 @@
 """`check`: what it finds, what it says, and what it could not have seen."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from tarpon.regions import Scores
 FALSE_ALARM = 1e-6
 
 
-def check(flaw, n_dims=10, seed=0, **more):
-    return tarpon.check(zoo(flaw, n_dims=n_dims, rng=seed), rng=seed, n_swaps=299, **more)
+@cache
+def check(flaw, n_dims=10, seed=0):
+    return tarpon.check(zoo(flaw, n_dims=n_dims, rng=seed), rng=seed, n_swaps=299)
 
 
 class TestTheZoo:
@@ -233,6 +235,7 @@ class TestSizes:
         found = tarpon.check(sims, rng=0, n_swaps=49)
         assert 0.02 <= found.p_value <= 1
 
+    @pytest.mark.slow
     def test_ten_thousand_parameters(self):
         rng = np.random.default_rng(0)
         points = rng.normal(size=(13, 20, 10_000)).astype("f4")

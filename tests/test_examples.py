@@ -1,5 +1,6 @@
 """The example problems: those that are right pass, and their twins do not."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,11 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
     ],
 )
 def test_examples(tmp_path, problem, n_sims, stopped):
-    study = tarpon.run(
-        str(EXAMPLES / problem), store=tmp_path / "a", n_sims=n_sims, n_draws=50, rng=1,
-        n_workers=2,
-    )  # fmt: skip
+    with ThreadPoolExecutor(2) as pool:
+        study = tarpon.run(
+            str(EXAMPLES / problem), store=tmp_path / "a", n_sims=n_sims, n_draws=50, rng=1,
+            executor=pool,
+        )  # fmt: skip
     assert study.stopped == stopped
     assert (study.outcome == "inaccurate") == (stopped == "inaccurate")
     assert not study.failures

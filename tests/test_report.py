@@ -18,6 +18,8 @@ from tarpon.cli import main
 from tarpon.inference.swaps import adjusted
 from tarpon.problems import zoo
 
+pytestmark = pytest.mark.xdist_group("report")  # which are made once, in one process
+
 FALSE_ALARM = 1e-6
 SMALL = {"n_sims": 100, "n_draws": 50}
 HOSTILE = [
@@ -102,8 +104,8 @@ def test_the_top_says_what_was_found(pages, gross):
     assert "What is wrong" not in pages["good"].text
 
 
-def test_findings_come_worst_first_each_with_its_figure(gross):
-    page = report.html(gross)
+def test_findings_come_worst_first_each_with_its_figure(pages, gross):
+    page = pages["broken"].raw
     items = page[page.index('<ol class="findings">') : page.index("</ol>")]
     places = [items.index(f"{finding.size[1:]}.") for finding in gross.findings]
     assert places == sorted(places)
@@ -179,11 +181,13 @@ def test_one_parameter_has_no_pairs(pages):
     assert "There is one parameter, and so no pair." in pages["one"].text
 
 
+@pytest.mark.slow
 def test_twenty_parameters_fit_into_a_megabyte(tmp_path):
     check("wide", n_dims=20, n_draws=500).report(tmp_path / "report.html", name="twenty")
     assert (tmp_path / "report.html").stat().st_size < 1_000_000
 
 
+@pytest.mark.slow
 def test_three_hundred_parameters_are_all_in_the_table():
     many = check("shift", n_sims=40, n_draws=20, n_dims=300, n_swaps=19)
     page = report.html(many)
@@ -199,8 +203,8 @@ def test_several_checks_are_compared(pages):
     assert page.raw.count('<details class="study"') == 3
 
 
-def test_the_same_check_gives_the_same_file(gross):
-    assert report.html(gross) == report.html(gross)
+def test_the_same_check_gives_the_same_file(pages, exact):
+    assert report.html(exact) == pages["good"].raw
 
 
 def test_a_file_is_whole_or_not_there(gross, tmp_path):
@@ -228,10 +232,12 @@ def test_notebooks_show_checks_and_results_as_text(gross):
     assert "SBC" in Page(sbc._repr_html_()).text
 
 
-def test_a_check_without_joint_ranks_has_all_else(gross):
+def test_a_check_without_joint_ranks_has_all_else(pages, gross):
     bare = replace(gross, evidence=replace(gross.evidence, joint=()))
-    assert "Coverage of joint regions" not in report.html(bare)
-    assert "Coverage side by side" not in report.html(bare, bare)
+    without = report.html(bare, bare)
+    for title in ("Coverage of joint regions", "Coverage side by side"):
+        assert title in pages["several"].raw
+        assert title not in without
 
 
 class TestEvidence:

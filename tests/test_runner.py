@@ -142,7 +142,7 @@ def words(store):
 
 
 class TestTheSameWhoeverComputes:
-    @pytest.mark.parametrize("n_workers", [1, 3])
+    @pytest.mark.parametrize("n_workers", [pytest.param(1, marks=pytest.mark.slow), 3])
     def test_processes(self, problem, tmp_path, expected, answer, n_workers):
         study = tarpon.run(problem(), store=tmp_path / "a", **processes(n_workers))
         assert_same(contents(tmp_path / "a"), expected)
@@ -153,11 +153,13 @@ class TestTheSameWhoeverComputes:
         tarpon.run(problem(), store=tmp_path / "a", **settings())
         assert_same(contents(tmp_path / "a"), expected)
 
+    @pytest.mark.slow
     def test_any_executor(self, problem, tmp_path, expected):
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
             tarpon.run(problem(), store=tmp_path / "a", **settings(executor=pool))
         assert_same(contents(tmp_path / "a"), expected)
 
+    @pytest.mark.slow
     def test_dask(self, problem, tmp_path, expected, answer):
         with (
             LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
@@ -176,6 +178,7 @@ class TestTheSameWhoeverComputes:
 
 
 class TestDeath:
+    @pytest.mark.slow
     def test_of_a_worker(self, problem, tmp_path, expected, answer):
         path = problem("os.kill(os.getpid(), signal.SIGKILL) if once() else None")
         study = tarpon.run(path, store=tmp_path / "a", **processes())
@@ -184,6 +187,7 @@ class TestDeath:
         assert study.check.to_dict() == answer
         assert not study.failures
 
+    @pytest.mark.slow
     def test_of_a_worker_without_retries(self, problem, tmp_path, expected):
         """It dies when it has its next simulation already, which does not count as failed."""
         late = expected[15]["x"][0]
@@ -200,6 +204,7 @@ class TestDeath:
         assert_same(contents(tmp_path / "a"), expected)
         assert not list((tmp_path / "a").glob("failed*"))
 
+    @pytest.mark.slow
     def test_of_the_parent(self, problem, tmp_path, expected, answer):
         path, store = problem("time.sleep(0.05)"), tmp_path / "a"
         parent = subprocess.Popen(command(path, *words(store)))
@@ -218,6 +223,7 @@ class TestDeath:
         assert {path: path.stat().st_mtime_ns for path in before} == before
         assert not list(store.glob("*.part"))
 
+    @pytest.mark.slow
     def test_by_ctrl_c(self, problem, tmp_path, expected):
         path, store = problem("time.sleep(0.05)"), tmp_path / "a"
         # As a shell starts a job: in a group of its own, which gets the signal.
@@ -236,6 +242,7 @@ class TestDeath:
         tarpon.run(path, store=store, **processes())
         assert_same(contents(store), expected)
 
+    @pytest.mark.slow
     def test_of_everything_a_worker_has_started(self, problem, tmp_path):
         start = (
             "child = __import__('subprocess').Popen(['sleep', '1000'])\n"
@@ -263,6 +270,7 @@ def private_mounts():
 
 
 class TestFullDisk:
+    @pytest.mark.slow
     @pytest.mark.skipif(not private_mounts(), reason="needs a private tmpfs")
     def test_of_a_small_tmpfs(self, problem, tmp_path, expected):
         """The first call fills a disk of 40 kB; the second finds more room there."""
@@ -287,6 +295,7 @@ class TestFullDisk:
         assert "Traceback" not in said.stderr
         assert_same(contents(tmp_path / "kept"), expected)
 
+    @pytest.mark.slow
     def test_of_files_that_may_not_grow(self, problem, tmp_path, expected):
         """The same without a file system: the kernel refuses files beyond a size."""
         path, store = problem(), tmp_path / "a"
@@ -308,12 +317,14 @@ class TestFullDisk:
 
 
 class TestTrouble:
+    @pytest.mark.slow
     def test_a_simulation_that_hangs_once(self, problem, tmp_path, expected):
         path = problem("time.sleep(1000) if once() else None")
         study = tarpon.run(path, store=tmp_path / "a", **processes(time_limit=5))
         assert not study.failures
         assert_same(contents(tmp_path / "a"), expected)
 
+    @pytest.mark.slow
     def test_a_simulation_that_always_hangs(self, problem, tmp_path, expected):
         last = max(one["x"][0] for one in expected.values())
         hangs = [index for index, one in expected.items() if one["x"][0] == last]
@@ -340,6 +351,7 @@ class TestTrouble:
         assert "Traceback" in note["details"]
         assert len(study.to_dict()["failures"]) == len(raises)
 
+    @pytest.mark.slow
     def test_a_worker_that_leaves(self, problem, tmp_path):
         path = problem("os._exit(3) if once() else None")
         study = tarpon.run(path, store=tmp_path / "a", **processes(retries=0))
