@@ -1,7 +1,12 @@
 PY ?= python3
 BIN := .venv/bin
 
-.PHONY: demo figures test test-fast test-interop lint peers clean
+INTEROP := tests/interop tests/test_torch.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
+
+# Bytecode that is kept spares the hundreds of processes under test a second of compiling each.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: demo figures test test-fast test-interop coverage lint peers clean
 
 demo: .venv/.stamp
 	$(BIN)/tarpon demo
@@ -10,10 +15,10 @@ figures: .venv/.stamp
 	$(BIN)/tarpon reproduce all --quick
 
 test: lint
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 test-fast: lint
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow"
 
 lint: .venv/.stamp
 	$(BIN)/ruff format --check -q .
@@ -28,8 +33,15 @@ peers: .venv-peers/.stamp
 # The adapters against the packages that draws come from, in an environment of their own; what is
 # missing there fails. Small networks are many times as slow on two threads of a busy machine.
 test-interop: .venv-interop/.stamp
-	OMP_NUM_THREADS=1 KERAS_BACKEND=torch .venv-interop/bin/python -m pytest -q -n 2 --dist loadfile --interop \
-		tests/interop tests/test_torch.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
+	OMP_NUM_THREADS=1 KERAS_BACKEND=torch .venv-interop/bin/python -m pytest -q -n 2 --dist loadfile --interop $(INTEROP)
+
+# The lines that tests run, in all their processes and in both environments.
+coverage: .venv/.stamp .venv-interop/.stamp
+	rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest -q -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 KERAS_BACKEND=torch .venv-interop/bin/coverage run -m pytest -q -n 2 --dist loadfile --interop $(INTEROP)
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report --fail-under=95
 
 .venv/.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PY) -m venv .venv
