@@ -8,8 +8,6 @@ import re
 import runpy
 import shutil
 import struct
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -22,11 +20,13 @@ import pytest
 import safetensors.numpy
 import xarray
 import zarr
+from click.testing import CliRunner
 
 import tarpon
 from tarpon._stored import Stored
 from tarpon.adapters import files
 from tarpon.adapters._roles import ROLES
+from tarpon.cli import main
 
 N_DRAWS, N_SIMS, N_DIMS = 12, 7, 3
 NAMES = ["mass", "spin", "tilt"]
@@ -827,14 +827,11 @@ class TestTorch:
 
 class TestInspect:
     def run(self, *words):
-        return subprocess.run(
-            [sys.executable, "-m", "tarpon", "inspect", *map(str, words)],
-            capture_output=True, text=True, check=False, timeout=300,
-        )  # fmt: skip
+        return CliRunner().invoke(main, ["inspect", *map(str, words)])
 
     def test_on_the_command_line(self, tmp_path):
         said = self.run(written(tmp_path, "a.npz"))
-        assert said.returncode == 0
+        assert said.exit_code == 0
         rows = [line.split() for line in said.stdout.splitlines()]
         assert ["samples", "(12,", "7,", "3)", "float64", "2.02", "kB", "samples"] in rows
         assert f"To test it: tarpon check {tmp_path / 'a.npz'}" in said.stdout
@@ -849,17 +846,17 @@ class TestInspect:
     def test_what_is_missing_and_what_to_do(self, tmp_path):
         np.savez(tmp_path / "a.npz", mine=arrays()["samples"], theta=arrays()["theta"])
         said = self.run(tmp_path / "a.npz")
-        assert said.returncode == 2
+        assert said.exit_code == 2
         assert "--array samples=mine" in said.stdout
         said = self.run(tmp_path / "a.npz", "--array", "samples=mine")
-        assert said.returncode == 0
+        assert said.exit_code == 0
         assert "--array samples=mine" in said.stdout
 
     def test_a_pair(self, tmp_path):
         np.save(tmp_path / "a.npy", arrays()["samples"])
         np.save(tmp_path / "b.npy", arrays()["theta"])
         said = self.run(tmp_path / "a.npy", "--theta", tmp_path / "b.npy")
-        assert said.returncode == 0
+        assert said.exit_code == 0
         assert "--theta" in said.stdout
 
     def test_invalid_simulations_are_counted(self, tmp_path):
