@@ -58,7 +58,7 @@ def test_the_attained_level_is_not_far_below_the_stated_one(n_sims, n_draws):
         assert 0.6 * level < attained(n_sims, n_draws, level) <= level
 
 
-@pytest.mark.parametrize("n_dims", [1, 2, 10, 100, 1000])
+@pytest.mark.parametrize("n_dims", [1, 2, 10, 100, pytest.param(1000, marks=pytest.mark.slow)])
 class TestThePapersToy:
     def run(self, case, n_dims, seed=11):
         sims = gaussian(case, n_draws=100, n_dims=n_dims, dtype=np.float32, rng=seed)

@@ -335,6 +335,7 @@ class TestSchema:
         assert answer["schema"] == ("tarpon-check-1" if name == "check" else "tarpon-result-1")
 
 
+@pytest.mark.slow
 class TestTerminal:
     def test_check_has_a_table_that_pipes_do_not(self, archive):
         path = archive("overconfident", names=np.array(["mass", "[red]spin[/]"]))

@@ -15,8 +15,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
     [
         ("conjugate.py", 60, "all done"),
         ("conjugate.py:too_narrow", 300, "inaccurate"),
-        ("lensing.py", 6, "all done"),
-        ("lensing.py:biased", 30, "inaccurate"),
+        pytest.param("lensing.py", 6, "all done", marks=pytest.mark.slow),
+        pytest.param("lensing.py:biased", 30, "inaccurate", marks=pytest.mark.slow),
     ],
 )
 def test_examples(tmp_path, problem, n_sims, stopped):

@@ -11,7 +11,7 @@ from tarpon.experiments._lab import about
 from tarpon.experiments._lensing import Store
 from tarpon.problems import Galaxies, Lensing
 
-FAST = {"method", "uninformative", "bias"}
+FAST = {"method", "bias"}
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,7 @@ def test_every_experiment_gives_the_numbers_that_it_must(name, tmp_path):
     assert outcome.answers or name == "errata"
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_files(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):

@@ -136,7 +136,13 @@ def same(sims, given=None):
 
 
 @pytest.mark.filterwarnings("ignore:The data type")  # of words in Zarr
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.slow) if n in ("turned.nc", "b.nc") else n
+        for n in WRITERS
+    ],
+)
 class TestFormats:
     def test_the_same_numbers_come_back(self, tmp_path, name):
         sims = files.load(written(tmp_path, name))
@@ -883,6 +889,7 @@ def test_the_page_on_files_runs(tmp_path, monkeypatch):
         assert tuple(re.findall(r"`(\w+)`", known)) == ROLES[role].aliases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(CORPUS.iterdir()), ids=lambda path: path.name)
 def test_what_a_fuzzer_found_stays_fixed(path, tmp_path, monkeypatch):
     monkeypatch.setattr("tarpon.adapters._trees._PATIENCE", 3)

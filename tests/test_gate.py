@@ -97,6 +97,15 @@ def session(tmp_path_factory):
     )  # fmt: skip
 
 
+def test_the_fixture_of_the_plugin(accurate):
+    kept = zoo("exact", n_dims=2, n_sims=50, n_draws=20, rng=0)
+    assert accurate(kept, n_swaps=99).n_sims == 50
+    with pytest.raises(InaccurateError, match="overconfident"):
+        accurate(zoo("narrow", n_dims=2, n_sims=200, n_draws=50, rng=0), n_swaps=199)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("plugin")
 class TestPlugin:
     def test_lets_good_posteriors_pass(self, session):
         assert "test_good PASSED" in session[1].stdout

@@ -149,6 +149,7 @@ FORMATS = [
     *(as_memmap, as_view_of_memmap, as_hdf5, as_open_hdf5, as_zarr, as_oddly_chunked_zarr),
     *(as_plain_zarr, as_sharded_zarr, as_netcdf4, as_xarray, as_dask, as_foreign),
 ]
+FAST = as_memmap, as_hdf5, as_zarr, as_dask, as_foreign
 
 
 def answers(sims, engine=None):
@@ -168,7 +169,11 @@ def in_memory():
     return {dtype: answers(simulations(**arrays(dtype))) for dtype in ("f4", "f8")}
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__[3:])
+@pytest.mark.parametrize(
+    "form",
+    [f if f in FAST else pytest.param(f, marks=pytest.mark.slow) for f in FORMATS],
+    ids=lambda form: form.__name__[3:],
+)
 @pytest.mark.parametrize("dtype", [pytest.param("f4", marks=pytest.mark.slow), "f8"])
 def test_every_format_gives_the_answer_of_memory(form, dtype, tmp_path, in_memory):
     sims = simulations(**form(tmp_path, arrays(dtype)))
@@ -482,6 +487,7 @@ def store(tmp_path):
     return tmp_path / "a.zarr"
 
 
+@pytest.mark.slow
 def test_a_program_killed_in_the_middle_goes_on_where_it_was(run, store, tmp_path):
     blocks = tmp_path / "blocks"
     words = ("check", store, "--rng", 1, "--n-swaps", 49, "--json")
@@ -536,6 +542,7 @@ def on_terminal(*words, pause):
     return shown, process.communicate()[0]
 
 
+@pytest.mark.slow
 def test_a_bar_is_shown_on_a_terminal_for_what_takes_long(run, store):
     shown, said = on_terminal("sbc", store, "--rng", 0, pause=0.5)
     assert b"counts" in shown

@@ -18,11 +18,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
 import tarpon
 from tarpon._live import said
 from tarpon._running.problem import simulated, source
+from tarpon.cli import main
 from tarpon.runner import Progress
 
 ROOT = Path(__file__).parents[1]
@@ -603,6 +605,7 @@ class TestCommandLine:
             command(*words), capture_output=True, text=True, check=False, timeout=300, **more
         )
 
+    @pytest.mark.slow
     def test_the_exit_status_says_what_was_found(self, tmp_path):
         example = ROOT / "examples" / "conjugate.py"
         options = ["--n-sims", 100, "--n-draws", 100, "--rng", 1]
@@ -622,10 +625,11 @@ class TestCommandLine:
             ("nowhere.py",): "there is no file 'nowhere.py'",
             (problem("raise KeyError('mass')"), "--n-sims", 9): "none of the first 5 simulations",
         }.items():
-            said = self.run(*words, cwd=tmp_path)
-            assert said.returncode == 2
+            said = CliRunner().invoke(main, ["run", *map(str, words), "--n-workers", "1"])
+            assert said.exit_code == 2
             assert message in " ".join(said.stderr.split())
 
+    @pytest.mark.slow
     def test_what_a_problem_prints_stays_out_of_the_answer(self, problem, tmp_path):
         path = problem("print('noise')")
         said = self.run(path, "--n-sims", 4, "--n-draws", 20, "--json", cwd=tmp_path)
@@ -633,7 +637,7 @@ class TestCommandLine:
         assert "noise" in said.stderr
 
     def test_help_helps(self):
-        said = self.run("--help")
+        said = CliRunner().invoke(main, ["run", "--help"])
         assert "tarpon run examples/conjugate.py" in said.stdout
 
     def test_the_line_on_a_terminal_says_it_all(self):

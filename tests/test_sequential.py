@@ -204,10 +204,10 @@ class TestState:
         ("flaw", "n_dims", "seen_by"),
         [
             ("narrow", 10, "centre"),
-            ("wide", 10, "centre"),
             ("shift", 2, "theta_0"),
-            ("heavy_tails", 10, "centre"),
-            ("mode_invented", 2, None),
+            pytest.param("wide", 10, "centre", marks=pytest.mark.slow),
+            pytest.param("heavy_tails", 10, "centre", marks=pytest.mark.slow),
+            pytest.param("mode_invented", 2, None, marks=pytest.mark.slow),
         ],
     )
     def test_flaws_are_found(self, flaw, n_dims, seen_by):
