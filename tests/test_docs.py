@@ -55,7 +55,6 @@ def test_the_migration_page_runs_where_it_needs_no_other_package():
     assert names["curves"].shape == (100, 102)
 
 
-@pytest.mark.slow
 def test_the_demo_prints_what_is_shown(tmp_path):
     answer = subprocess.run(
         [sys.executable, "-m", "tarpon", "demo"],
