@@ -1,12 +1,7 @@
 PY ?= python3
 BIN := .venv/bin
 
-INTEROP := tests/interop tests/test_torch.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
-
-# Bytecode that is kept spares the hundreds of processes under test a second of compiling each.
-export PYTHONDONTWRITEBYTECODE :=
-
-.PHONY: demo figures test test-fast test-interop coverage lint peers clean
+.PHONY: demo figures test test-fast test-interop lint peers clean
 
 demo: .venv/.stamp
 	$(BIN)/tarpon demo
@@ -25,6 +20,11 @@ lint: .venv/.stamp
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
 
+# Bytecode that is kept spares the hundreds of processes under test a second of compiling each.
+export PYTHONDONTWRITEBYTECODE :=
+
+INTEROP := tests/interop tests/test_torch.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
+
 # Tests and timings against other packages of the field, in an environment of their own.
 peers: .venv-peers/.stamp
 	.venv-peers/bin/python -m pytest -q tests -m peers --peers
@@ -35,11 +35,15 @@ peers: .venv-peers/.stamp
 test-interop: .venv-interop/.stamp
 	OMP_NUM_THREADS=1 KERAS_BACKEND=torch .venv-interop/bin/python -m pytest -q -n 2 --dist loadfile --interop $(INTEROP)
 
-# The lines that tests run, in all their processes and in both environments.
+.PHONY: coverage
+# The lines that tests run, in all their processes and in both environments. Kernels are compiled
+# anew, or what builds them would not run.
+coverage: export NUMBA_CACHE_DIR := $(CURDIR)/.coverage.kernels
 coverage: .venv/.stamp .venv-interop/.stamp
-	rm -f .coverage .coverage.*
+	rm -rf .coverage .coverage.*
 	$(BIN)/coverage run -m pytest -q -n 2 --dist loadgroup
 	OMP_NUM_THREADS=1 KERAS_BACKEND=torch .venv-interop/bin/coverage run -m pytest -q -n 2 --dist loadfile --interop $(INTEROP)
+	rm -rf $(NUMBA_CACHE_DIR)
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --fail-under=95
 
