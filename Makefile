@@ -45,7 +45,7 @@ coverage: .venv/.stamp .venv-interop/.stamp
 	OMP_NUM_THREADS=1 KERAS_BACKEND=torch .venv-interop/bin/coverage run -m pytest -q -n 2 --dist loadfile --interop $(INTEROP)
 	rm -rf $(NUMBA_CACHE_DIR)
 	$(BIN)/coverage combine -q
-	$(BIN)/coverage report --fail-under=95
+	$(BIN)/coverage report --show-missing --fail-under=95
 
 .venv/.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PY) -m venv .venv
