@@ -81,6 +81,13 @@ class TestThePapersToy:
         assert hpd.p_value > FALSE_ALARM
 
 
+def test_unknown_cases_are_refused():
+    with pytest.raises(ValueError, match=r"`case` must be one of correct, .*but got 'perfect'"):
+        gaussian("perfect")
+    with pytest.raises(ValueError, match=r"`estimator` must be one of .*but got 'perfect'"):
+        conjugate("perfect")
+
+
 def test_full_covariances_are_exact_too():
     sims = gaussian("correct", n_dims=20, n_sims=2000, full=True, rng=0)
     assert tarpon.tarp(sims, rng=0).p_value > FALSE_ALARM

@@ -831,6 +831,32 @@ class TestTorch:
         np.testing.assert_allclose(np.asarray(sims.samples), arrays()["samples"], rtol=2**-7)
 
 
+@pytest.mark.parametrize("name", ["a.npz", "folder", "a.h5", "a.zarr", "a.safetensors"])
+def test_more_arrays_than_anyone_has_are_refused(tmp_path, monkeypatch, name):
+    for module in ("_plain", "_trees"):
+        monkeypatch.setattr(f"tarpon.adapters.{module}.MOST_ARRAYS", 4)
+    with pytest.raises(ValueError, match="it holds more than 4 arrays"):
+        files.load(written(tmp_path, name))
+
+
+def test_tables_that_do_not_fit_into_memory_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("sim,a,true_a\n0,1,2\n")
+    pyarrow.parquet.write_table(pyarrow.table({"sim": [0], "a": [1.0]}), tmp_path / "a.parquet")
+    for name, said in (("a.csv", "it has 19 B"), ("a.parquet", "it declares 16 B of numbers")):
+        with pytest.raises(ValueError, match=f"{said}: keep large studies in .npy or .zarr"):
+            files.load(tmp_path / name, most_bytes=8)
+
+
+def test_what_is_wrong_in_a_folder_is_said_of_its_file(tmp_path):
+    path = written(tmp_path, "folder")
+    (path / "x.npy").write_bytes(b"\x93NUMPY\x09\x00" + bytes(20))
+    with pytest.raises(ValueError, match=r"of 'x\.npy', its version is not 1\.0 or 2\.0"):
+        files.load(path)
+    np.save(path / "x.npy", np.empty((0, 4)))
+    with pytest.raises(ValueError, match=r"`x` must have one entry a simulation|\(7, ...\)"):
+        files.load(path)
+
+
 class TestInspect:
     def run(self, *words):
         return CliRunner().invoke(main, ["inspect", *map(str, words)])

@@ -334,6 +334,8 @@ class TestReading:
         np.testing.assert_array_equal(odd.window(slice(1, 3)).read(), numbers[:, [3, 5]])
         np.testing.assert_array_equal(Window(numbers[:, 4:], 4)[:, 5:7], numbers[:, 5:7])
         np.testing.assert_array_equal(stored.first(1), numbers[:1])
+        assert Stored.of(stored, 1) is stored
+        assert stored.keep(np.zeros(10, dtype=bool)).window(slice(0, 0)).read().shape == (2, 0)
 
     def test_arrays_in_memory_are_not_stored(self):
         mapped = np.zeros(3)
@@ -413,6 +415,13 @@ class TestFolder:
                 tarpon.tarp(self.sims(), rng=1, engine=Engine(resume=folder, shard=(i, 2)))
         result = tarpon.tarp(self.sims(), engine=Engine(resume=folders, on_missing="raise"))
         assert result.ranks.values.tolist() == in_memory["f8"]["tarp"][0]
+
+    def test_folders_of_different_seeds_are_refused(self, tmp_path):
+        folders = [tmp_path / str(seed) for seed in (1, 2)]
+        for seed, folder in enumerate(folders):
+            tarpon.sbc(self.sims(), rng=seed, engine=Engine(resume=folder))
+        with pytest.raises(ValueError, match=r"the folders have different seeds, \[0, 1\]"):
+            tarpon.sbc(self.sims(), engine=Engine(resume=folders))
 
     def test_missing_shards_are_missed(self, tmp_path):
         with pytest.raises(Unfinished):

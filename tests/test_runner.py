@@ -23,7 +23,7 @@ from distributed import Client, LocalCluster
 
 import tarpon
 from tarpon._live import said
-from tarpon._running.problem import simulated, source
+from tarpon._running.problem import PARTS, simulated, source
 from tarpon.cli import main
 from tarpon.runner import Progress
 
@@ -382,6 +382,23 @@ class TestTrouble:
         with pytest.raises((ValueError, TypeError), match=message):
             simulated(source(problem(trouble))(), 0, SEED, N_DRAWS)
 
+    def test_what_is_no_prior(self, problem):
+        text = TEXT.replace("return rng.normal(size=2)", "return rng.normal(size=(2, 2))")
+        with pytest.raises(ValueError, match=r"must return \(n_dims,\), but returned \(2, 2\)"):
+            simulated(source(problem(text=text))(), 0, SEED, N_DRAWS)
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            ("theta", r"of 51 parameters must return as many numbers, \(51,\), but returned"),
+            ("np.full(len(theta), np.nan)", "some are NaN or infinite"),
+        ],
+    )
+    def test_what_is_no_density(self, problem, values, message):
+        text = f"{TEXT}\ndef log_prob(theta, x):\n    return {values}\n"
+        with pytest.raises(ValueError, match=message):
+            simulated(source(problem(text=text))(), 0, SEED, N_DRAWS)
+
     def test_simulations_that_differ_in_shape(self, problem, tmp_path):
         text = TEXT.replace("return theta + rng.normal(size=2)",
                             "return theta + rng.normal(size=(1 + (theta[0] > 1), 2))")  # fmt: skip
@@ -577,6 +594,32 @@ class TestProblems:
                 source(given)
         with pytest.raises(FileNotFoundError, match="there is no file"):
             source(tmp_path / "nowhere.py")
+
+    def test_settings_of_any_kind_are_told_apart(self):
+        class Network:
+            def __init__(self, weight):
+                self.weight = weight
+
+            def state_dict(self):
+                return {"weight": np.full(2, self.weight)}
+
+        def told(weight, deep=None):
+            scale = {"net": Network(weight), "f": flip, "list": [1, (2.0, "a")], "deep": deep}
+            return source(Normal(scale=scale)).identity()["settings"]["scale"]
+
+        assert told(1.0) == told(1.0) != told(2.0)
+        assert told(1.0)["f"].startswith("def flip(data)")
+        assert told(1.0)["list"] == [1, [2.0, "a"]]
+        endless = []
+        endless.append(endless)
+        assert "'list'" in str(told(1.0, endless)["deep"])
+
+    def test_an_object_without_a_source_is_refused(self):
+        names = {"__name__": "nowhere"}
+        methods = [f"    def {part}(self, *_): return 0.0\n" for part in PARTS]
+        exec("class Made:\n" + "".join(methods), names)
+        with pytest.raises(ValueError, match="the source of Made cannot be found"):
+            source(names["Made"]()).identity()
 
     def test_what_cannot_be_sent_is_said(self, tmp_path):
         with pytest.raises(ValueError, match="cannot be sent to other processes"):

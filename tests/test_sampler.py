@@ -105,6 +105,16 @@ def test_what_fails_or_never_ends_is_named(on_invalid):
         assert (sims.samples == all_of_them[:, [0, 2, 3, 5, 7]]).all()
 
 
+def test_reasons_beyond_the_first_three_are_summed_up():
+    theta, x = study(6)
+
+    def broken(x, n_draws):
+        raise ValueError(f"no root near {x[0]:.6f}")
+
+    with pytest.raises(RuntimeError, match=r"2 \(ValueError: .*\); 3, 4, 5 \(for other reasons\)"):
+        from_sampler(broken, theta, x, 9)
+
+
 def test_an_executor_whose_workers_are_all_stuck_does_not_hang():
     theta, x = study(6)
     release = []
