@@ -23,7 +23,7 @@ lint: .venv/.stamp
 # Bytecode that is kept spares the hundreds of processes under test a second of compiling each.
 export PYTHONDONTWRITEBYTECODE :=
 
-INTEROP := tests/interop tests/test_torch.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
+INTEROP := tests/interop tests/test_torch.py tests/test_torch_files.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
 
 # Tests and timings against other packages of the field, in an environment of their own.
 peers: .venv-peers/.stamp

@@ -100,12 +100,6 @@ def netcdf4(path):
         file.setncattr_string("names", NAMES)
 
 
-def torch_file(path):
-    torch = pytest.importorskip("torch")
-    tensors = {name: torch.from_numpy(array) for name, array in arrays().items()}
-    torch.save(tensors | {"names": NAMES}, path)
-
-
 WRITERS = {
     "a.npz": lambda path: np.savez(path, **arrays(), names=NAMES),
     "b.npz": lambda path: np.savez_compressed(path, **arrays(), names=NAMES),
@@ -120,9 +114,8 @@ WRITERS = {
     "a.safetensors": lambda path: safetensors.numpy.save_file(
         arrays(), path, metadata={"names": ",".join(NAMES)}
     ),
-    "a.pt": torch_file,
 }
-ON_DISK = [name for name in WRITERS if not name.endswith((".npz", ".pt"))]
+ON_DISK = [name for name in WRITERS if not name.endswith(".npz")]
 
 
 def written(tmp_path, name):
@@ -793,42 +786,6 @@ def test_damaged_draws_are_noticed_when_they_are_read(tmp_path, damage):
 def test_a_device_is_not_a_file():
     with pytest.raises(ValueError, match="is neither a file nor a folder"):
         files.load("/dev/zero")
-
-
-class TestTorch:
-    def test_code_is_not_run(self, tmp_path, monkeypatch):
-        torch = pytest.importorskip("torch")
-        monkeypatch.chdir(tmp_path)
-        torch.save({"samples": Trap()}, "a.pt")
-        with pytest.raises(
-            ValueError, match="holds more than tensors: save a dictionary of tensors"
-        ):
-            files.load("a.pt")
-        assert not Path("sprung").exists()
-
-    @pytest.mark.parametrize("what", ["list", "old", "sparse", "compressed"])
-    def test_what_is_no_dictionary_of_tensors(self, tmp_path, what):
-        torch = pytest.importorskip("torch")
-        path, tensor = tmp_path / "a.pt", torch.eye(3)
-        if what == "compressed":
-            torch.save({"samples": tensor}, tmp_path / "b.pt")
-            new = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
-            with zipfile.ZipFile(tmp_path / "b.pt") as old, new:
-                for name in old.namelist():
-                    new.writestr(name, old.read(name))
-        else:
-            saved = {"list": [tensor], "sparse": {"samples": tensor.to_sparse()}}
-            torch.save(saved.get(what, {"samples": tensor}), path,
-                       _use_new_zipfile_serialization=what != "old")  # fmt: skip
-        with pytest.raises(ValueError, match=r"a list in place|compressed|sparse|not a zip"):
-            files.load(path)
-
-    def test_bfloat16(self, tmp_path):
-        torch = pytest.importorskip("torch")
-        given = {k: torch.from_numpy(v).bfloat16() for k, v in arrays().items()}
-        torch.save(given, tmp_path / "a.pt")
-        sims = files.load(tmp_path / "a.pt")
-        np.testing.assert_allclose(np.asarray(sims.samples), arrays()["samples"], rtol=2**-7)
 
 
 @pytest.mark.parametrize("name", ["a.npz", "folder", "a.h5", "a.zarr", "a.safetensors"])
