@@ -10,10 +10,10 @@ figures: .venv/.stamp
 	$(BIN)/tarpon reproduce all --quick
 
 test: lint
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -q -n 2
 
 test-fast: lint
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
 lint: .venv/.stamp
 	$(BIN)/ruff format --check -q .
@@ -41,7 +41,7 @@ test-interop: .venv-interop/.stamp
 coverage: export NUMBA_CACHE_DIR := $(CURDIR)/.coverage.kernels
 coverage: .venv/.stamp .venv-interop/.stamp
 	rm -rf .coverage .coverage.*
-	$(BIN)/coverage run -m pytest -q -n 2 --dist loadgroup
+	$(BIN)/coverage run -m pytest -q -n 2
 	OMP_NUM_THREADS=1 KERAS_BACKEND=torch .venv-interop/bin/coverage run -m pytest -q -n 2 --dist loadfile --interop $(INTEROP)
 	rm -rf $(NUMBA_CACHE_DIR)
 	$(BIN)/coverage combine -q

@@ -21,11 +21,6 @@ from tarpon import Engine, Simulations
 N_SIMS, N_DRAWS, N_DIMS = 100, 250, 3
 
 
-def apart(test):
-    """Mark a test that needs processes, which take seconds to start: once, for all of them."""
-    return pytest.mark.slow(pytest.mark.xdist_group("cluster")(test))
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """The same numbers in memory and in two formats on disk."""
@@ -78,7 +73,7 @@ def processes():
         yield pool
 
 
-@apart
+@pytest.mark.slow
 def test_processes(sims, serial, processes):
     assert answers(sims, Engine(executor=processes)) == serial
 
@@ -105,12 +100,12 @@ def client(cluster):
         yield client
 
 
-@apart
+@pytest.mark.slow
 def test_dask(sims, serial, client):
     assert answers(sims, Engine(executor=client)) == serial
 
 
-@apart
+@pytest.mark.slow
 def test_large_blocks_go_to_dask_in_silence(client):
     """What only this program can read is sent along: 20 MB here, and warnings are errors."""
     rng = np.random.default_rng(0)
@@ -120,7 +115,7 @@ def test_large_blocks_go_to_dask_in_silence(client):
     np.testing.assert_array_equal(found, expected)
 
 
-@apart
+@pytest.mark.slow
 def test_dask_arrays_on_dask(store, serial, client):
     import dask.array
 
@@ -131,7 +126,7 @@ def test_dask_arrays_on_dask(store, serial, client):
     assert answers(sims, Engine(executor=client)) == serial
 
 
-@apart
+@pytest.mark.slow
 def test_a_worker_that_is_killed_changes_nothing(store, serial, client):
     """SIGKILL hits a worker when some blocks are done and others are being computed."""
     killed = []
@@ -151,7 +146,7 @@ def test_a_worker_that_is_killed_changes_nothing(store, serial, client):
     client.wait_for_workers(2, timeout=60)
 
 
-@apart
+@pytest.mark.slow
 def test_the_command_line_takes_a_scheduler(store, client):
     words = ["check", store / "a.zarr", "--rng", "1", "--n-swaps", "49"]
     here, there = (

@@ -105,7 +105,6 @@ def test_the_fixture_of_the_plugin(accurate):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("plugin")
 class TestPlugin:
     def test_lets_good_posteriors_pass(self, session):
         assert "test_good PASSED" in session[1].stdout

@@ -633,7 +633,6 @@ def large(tmp_path_factory):
     ],
 )
 @pytest.mark.slow
-@pytest.mark.xdist_group("large")
 def test_memory_is_bounded_by_blocks_and_not_by_the_data(large, name, test, most):
     said = subprocess.run(
         [sys.executable, "-c", LARGE, large / name, test],

@@ -19,8 +19,6 @@ from tarpon.cli import main
 from tarpon.inference.swaps import adjusted
 from tarpon.problems import zoo
 
-pytestmark = pytest.mark.xdist_group("report")  # which are made once, in one process
-
 FALSE_ALARM = 1e-6
 SMALL = {"n_sims": 100, "n_draws": 50}
 HOSTILE = [
