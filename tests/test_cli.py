@@ -346,6 +346,14 @@ class TestTerminal:
         assert "[red]spin[/]" in seen  # names are shown as they are
         assert "bias / sd" not in run(*words).stdout
 
+    def test_a_run_says_where_it_stands(self, tmp_path):
+        example = Path(__file__).parents[1] / "examples" / "conjugate.py"
+        words = ("--n-sims", 30, "--n-draws", 50, "--rng", 1, "--store", tmp_path / "a")
+        status, seen = terminal("run", example, *words, "--plot", tmp_path / "a.png")
+        assert status == 0
+        assert re.search(r"conjugate .*/30 .*/s · evidence .* of .* · coverage ±", seen)
+        assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
     def test_lines_are_broken_between_words(self, archive):
         _, seen = terminal("check", archive("overconfident"), "--rng", 1, "--n-swaps", 99)
         assert max(len(line.rstrip()) for line in seen.splitlines()) <= 100

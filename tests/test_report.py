@@ -18,6 +18,7 @@ from tarpon import report
 from tarpon.cli import main
 from tarpon.inference.swaps import adjusted
 from tarpon.problems import zoo
+from tarpon.report import _figures
 
 FALSE_ALARM = 1e-6
 SMALL = {"n_sims": 100, "n_draws": 50}
@@ -252,6 +253,22 @@ def test_a_check_without_joint_ranks_has_all_else(pages, gross):
     for title in ("Coverage of joint regions", "Coverage side by side"):
         assert title in pages("several").raw
         assert title not in without
+
+
+@pytest.mark.parametrize(
+    ("flaw", "word", "title"),
+    [
+        ("correlation_missed", "wrong correlation", "theta_0 and theta_1"),
+        ("local_width", "width depends on x", "Width of all parameters along"),
+        ("bias_by_x", "bias depends on x", "Bias of theta_"),
+        ("rounded", "rounded", None),
+    ],
+)
+def test_every_finding_has_the_figure_that_shows_it(flaw, word, title):
+    found = check(flaw, n_dims=2, n_sims=400)
+    finding = next(finding for finding in found.findings if finding.flaw == word)
+    figure = _figures.of_finding(found, finding, "key")
+    assert (figure is None) if title is None else (title in figure.title)
 
 
 class TestEvidence:
