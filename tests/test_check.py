@@ -288,7 +288,10 @@ class TestObservations:
 
 
 class TestLearnedReferences:
-    @pytest.mark.parametrize("method", ["neighbour", "ridge", "boosted"])
+    @pytest.mark.parametrize(
+        "method",
+        ["neighbour", *(pytest.param(m, marks=pytest.mark.slow) for m in ("ridge", "boosted"))],
+    )
     def test_see_what_ignores_the_data(self, method):
         pool = zoo("exact", n_sims=300, rng=1)
         reference = references.Learned(pool.theta, pool.x, method)

@@ -145,6 +145,7 @@ def test_rays_agree_with_caustics():
     np.testing.assert_allclose(ours[1], (y - ay).numpy(), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_galaxies_of_the_hubble_field():
     found = pictures()
     assert found.shape[1:] == (16, 16)

@@ -339,7 +339,13 @@ class TestUnequalDraws:
         assert monitor.p_value > FALSE_ALARM
 
 
-@pytest.mark.parametrize("adversary", [None, Quadratic()], ids=["ranks", "adversary"])
+@pytest.mark.parametrize(
+    "adversary",
+    [
+        pytest.param(None, id="ranks"),
+        pytest.param(Quadratic(), id="adversary", marks=pytest.mark.slow),
+    ],
+)
 class TestGoingOn:
     def whole(self, adversary):
         sims = zoo("shift", n_sims=60, n_draws=30, rng=0)
