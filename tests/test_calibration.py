@@ -88,6 +88,7 @@ def test_unknown_cases_are_refused():
         conjugate("perfect")
 
 
+@pytest.mark.slow
 def test_full_covariances_are_exact_too():
     sims = gaussian("correct", n_dims=20, n_sims=2000, full=True, rng=0)
     assert tarpon.tarp(sims, rng=0).p_value > FALSE_ALARM

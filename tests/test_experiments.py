@@ -11,7 +11,7 @@ from tarpon.experiments._lab import about
 from tarpon.experiments._lensing import Store
 from tarpon.problems import Galaxies, Lensing
 
-FAST = {"method", "bias"}
+FAST = {"bias"}
 
 
 @pytest.mark.parametrize(

@@ -332,6 +332,7 @@ class TestCommandLine:
             main, ["check", *map(str, words), "--rng", "0", "--n-swaps", "99"]
         )
 
+    @pytest.mark.slow
     def test_one_file_gets_a_report_that_says_how_to_have_it_again(self, files, tmp_path):
         answer = self.run(files[0], "--report", tmp_path / "out.html")
         page = Page((tmp_path / "out.html").read_text())
