@@ -25,6 +25,14 @@ lint: .venv/.stamp
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
 
+# Bytecode that is kept spares the hundreds of processes under test a second of compiling each.
+export PYTHONDONTWRITEBYTECODE :=
+
+# Two processes run tests: threads of the linear algebra would wait for each other.
+export OMP_NUM_THREADS := 1
+
+INTEROP := tests/interop tests/test_torch.py tests/test_torch_files.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
+
 # Tests and timings against other packages of the field, in an environment of their own.
 peers: .venv-peers/.stamp
 	.venv-peers/bin/python -m pytest -q tests -m peers --peers
@@ -33,8 +41,19 @@ peers: .venv-peers/.stamp
 # The adapters against the packages that draws come from, in an environment of their own; what is
 # missing there fails. Small networks are many times as slow on two threads of a busy machine.
 test-interop: .venv-interop/.stamp
-	OMP_NUM_THREADS=1 KERAS_BACKEND=torch .venv-interop/bin/python -m pytest -q -n 2 --dist loadfile --interop \
-		tests/interop tests/test_torch.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
+	KERAS_BACKEND=torch .venv-interop/bin/python -m pytest -q -n 2 --dist loadfile --interop $(INTEROP)
+
+.PHONY: coverage
+# The lines that tests run, in all their processes and in both environments. Kernels are compiled
+# anew, or what builds them would not run.
+coverage: export NUMBA_CACHE_DIR := $(CURDIR)/.coverage.kernels
+coverage: .venv/.stamp .venv-interop/.stamp
+	rm -rf .coverage .coverage.*
+	$(BIN)/coverage run -m pytest -q -n 2
+	KERAS_BACKEND=torch .venv-interop/bin/coverage run -m pytest -q -n 2 --dist loadfile --interop $(INTEROP)
+	rm -rf $(NUMBA_CACHE_DIR)
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report --show-missing --fail-under=95
 
 # Builds the wheel and the source archive, and installs them as users do: bare, with each extra
 # alone, in the oldest versions, on other Pythons. What could not be tested is listed at the end.

@@ -24,6 +24,30 @@ collect_ignore = [
 ]
 
 
+# Tests that share what takes seconds to make: where several processes run tests, one runs these.
+_TOGETHER = (
+    "test_browser.py",
+    "test_cluster.py",
+    "test_docs.py::TestTheSite",
+    "test_gate.py",
+    "test_out_of_core.py::test_memory",
+    "test_report.py",
+)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return next((part for part in _TOGETHER if part in nodeid), nodeid)
+
+    return Together(config, log)
+
+
 @pytest.fixture(autouse=True)
 def examples(doctest_namespace, tmp_path, monkeypatch):
     """Give the examples of docstrings their names, and a folder of their own to write to."""

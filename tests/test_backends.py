@@ -31,8 +31,23 @@ LENGTHS = {
 }
 # Where distances cancel: (offset of all points, width of the posterior), references within 1.
 CASES = [(0, 1), (1e3, 1), (1e5, 1), (0, 1e-3), (0, 1e-5), (10, 1e-4)]
+
+
+def some_fast(name, values, *fast):
+    """Parametrize by all values; those that are not named need kernels of their own, and time."""
+    named = values if isinstance(values, dict) else {value: value for value in values}
+    return pytest.mark.parametrize(
+        name,
+        [
+            pytest.param(value, id=str(key), marks=() if key in fast else pytest.mark.slow)
+            for key, value in named.items()
+        ],
+    )
+
+
 every_backend = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
-every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+every_layout = some_fast("layout", LAYOUTS, "draws first")
+both_orders = some_fast("order", dict(list(LAYOUTS.items())[:2]), "draws first")
 
 
 def points(n_draws, n_sims, n_dims, dtype="f8", seed=0):
@@ -69,8 +84,13 @@ def agree_on(name, backend, samples, theta, centers, *more):
 
 @every_backend
 @every_layout
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(7, 5, 1), (33, 20, 3), (16, 9, 8), (65, 30, 10), (9, 4, 130)])
+@some_fast("dtype", DTYPES, "f4")
+@some_fast(
+    "shape",
+    [(7, 5, 1), (33, 20, 3), (16, 9, 8), (65, 30, 10), (9, 4, 130)],
+    (33, 20, 3),
+    (65, 30, 10),
+)
 def test_counts_are_those_of_the_definition(backend, layout, dtype, shape):
     samples, theta, centers, weight = points(*shape, dtype)
     samples = layout(samples)
@@ -87,10 +107,12 @@ def test_counts_are_those_of_the_definition(backend, layout, dtype, shape):
 
 
 @every_backend
-@pytest.mark.parametrize("order", BOTH_ORDERS, ids=["draws first", "simulations first"])
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-@pytest.mark.parametrize(
-    "n_dims", [1, 2, 3, 4, 7, 8, 9, 10, 13, 16, 17, 20, 31, 32, 33, 50, 100, 256, 1000]
+@both_orders
+@some_fast("dtype", ["f2", "f4", "f8"], "f4")
+@some_fast(
+    "n_dims",
+    [1, 2, 3, 4, 7, 8, 9, 10, 13, 16, 17, 20, 31, 32, 33, 50, 100, 256, 1000],
+    *(3, 8, 33, 256),
 )
 def test_rows_of_every_length_are_counted(backend, order, dtype, n_dims):
     for n_draws in (3, 8, 37):
@@ -100,8 +122,8 @@ def test_rows_of_every_length_are_counted(backend, order, dtype, n_dims):
 
 
 @every_backend
-@pytest.mark.parametrize("order", BOTH_ORDERS, ids=["draws first", "simulations first"])
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@both_orders
+@some_fast("dtype", ["f2", "f4", "f8"], "f4")
 @pytest.mark.parametrize("n_dims", [3, 8, 13, 33])
 def test_values_that_are_not_finite_count_as_in_the_definition(backend, order, dtype, n_dims):
     samples, theta, centers, weight = points(3 * n_dims + 20, 6, n_dims, dtype)
@@ -116,7 +138,7 @@ def test_values_that_are_not_finite_count_as_in_the_definition(backend, order, d
 
 
 @every_backend
-@pytest.mark.parametrize("order", BOTH_ORDERS, ids=["draws first", "simulations first"])
+@both_orders
 @pytest.mark.parametrize("size", [1e-42, 1e-25, 1e25])
 @pytest.mark.parametrize("n_dims", [3, 13])
 def test_single_precision_has_room_for_the_squares_of_all_numbers(backend, order, size, n_dims):
@@ -142,8 +164,8 @@ def test_mirror_images_of_the_truth_are_ties(backend, n_dims):
         assert (equal == 40).all()
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4"])
-@pytest.mark.parametrize("n_dims", [2, 10])
+@some_fast("dtype", ["f2", "f4"], "f4")
+@some_fast("n_dims", [2, 10], 10)
 def test_extra_memory_does_not_grow_with_the_samples(dtype, n_dims):
     n_sims = 4_000_000 // n_dims
     theta = np.zeros((n_sims, n_dims), dtype=dtype)
@@ -159,8 +181,8 @@ def test_extra_memory_does_not_grow_with_the_samples(dtype, n_dims):
 
 
 @every_backend
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-@pytest.mark.parametrize("n_dims", [1, 2, 7, 20, 200])
+@some_fast("dtype", ["f4", "f8"], "f4")
+@some_fast("n_dims", [1, 2, 7, 20, 200], 20, 200)
 def test_copies_of_the_truth_are_ties_always(backend, dtype, n_dims):
     _, theta, centers, weight = points(1, 50, n_dims, dtype)
     samples = np.repeat(theta[None], 13, axis=0)
@@ -222,6 +244,7 @@ def test_nan_draws_never_count(backend):
           backend.closer(kept, theta, centers, weight))  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_nothing(tmp_path):
     code = (
         "import numpy as np, sys\n"
@@ -245,8 +268,8 @@ def test_the_number_of_threads_changes_nothing(tmp_path):
     assert len(said) == 1
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-@pytest.mark.parametrize("n_dims", [1, 3, 20, 130])
+@some_fast("dtype", ["f2", "f4", "f8"], "f4")
+@some_fast("n_dims", [1, 3, 20, 130], 3, 20)
 @pytest.mark.parametrize("name", ["closer", "closer_l1", "closer_periodic"])
 @pytest.mark.parametrize("by_product", [True, False])
 def test_several_centers_are_counted_as_each_of_them(monkeypatch, name, n_dims, dtype, by_product):

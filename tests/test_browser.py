@@ -11,7 +11,7 @@ import tarpon
 from tarpon import report
 from tarpon.problems import zoo
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = [
     "<script>window.hacked = 1</script>",

@@ -11,6 +11,8 @@ from tarpon.references import Around
 
 FALSE_ALARM = 1e-6
 LEVELS = (0.01, 0.05, 0.1)
+# Simulations, draws and parameters: every two of their numbers meet.
+SIZES = [(20, 9, 5), (20, 99, 1), (100, 9, 1), (100, 99, 5), (500, 9, 5), (500, 99, 1)]
 
 
 def study(test, n_sims, n_draws, n_dims, seed):
@@ -34,9 +36,7 @@ def attained(n_sims, n_draws, level):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_dims", [1, 5])
-@pytest.mark.parametrize("n_draws", [9, 99])
-@pytest.mark.parametrize("n_sims", [20, 100, 500])
+@pytest.mark.parametrize(("n_sims", "n_draws", "n_dims"), SIZES)
 @pytest.mark.parametrize("test", [tarpon.tarp, tarpon.hpd, tarpon.sbc], ids=lambda t: t.__name__)
 def test_exact_posteriors_are_rejected_at_the_level(test, n_sims, n_draws, n_dims):
     n_studies = 1000
@@ -58,7 +58,7 @@ def test_the_attained_level_is_not_far_below_the_stated_one(n_sims, n_draws):
         assert 0.6 * level < attained(n_sims, n_draws, level) <= level
 
 
-@pytest.mark.parametrize("n_dims", [1, 2, 10, 100, 1000])
+@pytest.mark.parametrize("n_dims", [1, 2, 10, 100, pytest.param(1000, marks=pytest.mark.slow)])
 class TestThePapersToy:
     def run(self, case, n_dims, seed=11):
         sims = gaussian(case, n_draws=100, n_dims=n_dims, dtype=np.float32, rng=seed)
@@ -81,6 +81,14 @@ class TestThePapersToy:
         assert hpd.p_value > FALSE_ALARM
 
 
+def test_unknown_cases_are_refused():
+    with pytest.raises(ValueError, match=r"`case` must be one of correct, .*but got 'perfect'"):
+        gaussian("perfect")
+    with pytest.raises(ValueError, match=r"`estimator` must be one of .*but got 'perfect'"):
+        conjugate("perfect")
+
+
+@pytest.mark.slow
 def test_full_covariances_are_exact_too():
     sims = gaussian("correct", n_dims=20, n_sims=2000, full=True, rng=0)
     assert tarpon.tarp(sims, rng=0).p_value > FALSE_ALARM

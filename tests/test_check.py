@@ -1,7 +1,7 @@
 """`check`: what it finds, what it says, and what it could not have seen."""
 
 import json
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -14,8 +14,9 @@ from tarpon.regions import Scores
 FALSE_ALARM = 1e-6
 
 
-def check(flaw, n_dims=10, seed=0, **more):
-    return tarpon.check(zoo(flaw, n_dims=n_dims, rng=seed), rng=seed, n_swaps=299, **more)
+@cache
+def check(flaw, n_dims=10, seed=0):
+    return tarpon.check(zoo(flaw, n_dims=n_dims, rng=seed), rng=seed, n_swaps=299)
 
 
 class TestTheZoo:
@@ -258,6 +259,7 @@ class TestSizes:
         found = tarpon.check(sims, rng=0, n_swaps=49)
         assert 0.02 <= found.p_value <= 1
 
+    @pytest.mark.slow
     def test_ten_thousand_parameters(self):
         rng = np.random.default_rng(0)
         points = rng.normal(size=(13, 20, 10_000)).astype("f4")
@@ -310,7 +312,10 @@ class TestObservations:
 
 
 class TestLearnedReferences:
-    @pytest.mark.parametrize("method", ["neighbour", "ridge", "boosted"])
+    @pytest.mark.parametrize(
+        "method",
+        ["neighbour", *(pytest.param(m, marks=pytest.mark.slow) for m in ("ridge", "boosted"))],
+    )
     def test_see_what_ignores_the_data(self, method):
         pool = zoo("exact", n_sims=300, rng=1)
         reference = references.Learned(pool.theta, pool.x, method)

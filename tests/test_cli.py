@@ -1,4 +1,4 @@
-"""The command line as a user has it: its own process, a pipe, an exit status."""
+"""The command line: what it says and returns, in a process of its own where that matters."""
 
 import contextlib
 import json
@@ -18,7 +18,13 @@ from tarpon.cli import main
 from tarpon.problems import gaussian
 
 
+def inside(*words):
+    """Run a command in this process, which is faster."""
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
 def run(*words):
+    """Run a command as a user does: in a process of its own, with pipes and an exit status."""
     return subprocess.run(
         [sys.executable, "-m", "tarpon", *map(str, words)],
         capture_output=True,
@@ -48,41 +54,46 @@ def archive(tmp_path):
 @pytest.mark.parametrize("test", ["tarp", "hpd", "sbc"])
 def test_exit_status_says_what_was_found(archive, test):
     cases = (archive(case) for case in ("correct", "overconfident"))
-    fine, wrong = (run(test, path, "--rng", 1) for path in cases)
-    assert (fine.returncode, wrong.returncode) == (0, 1)
+    fine, wrong = (inside(test, path, "--rng", 1) for path in cases)
+    assert (fine.exit_code, wrong.exit_code) == (0, 1)
     assert "no evidence against" in fine.stdout
     assert "inaccurate" in wrong.stdout
     assert not fine.stderr + wrong.stderr
 
 
+def test_a_process_says_the_same(archive):
+    path = archive("overconfident")
+    process, here = run("sbc", path, "--rng", 1), inside("sbc", path, "--rng", 1)
+    assert (process.returncode, process.stdout, process.stderr) == (1, here.stdout, "")
+
+
 def test_json_is_what_python_gives(archive):
     path = archive("overconfident", names=np.array(["mass", "spin"]))
-    answer = json.loads(run("sbc", path, "--json", "--rng", 5).stdout)
+    answer = json.loads(inside("sbc", path, "--json", "--rng", 5).stdout)
     result = tarpon.sbc(tarpon.adapters.files.load(path), rng=5)
     assert answer == json.loads(json.dumps(result.to_dict()))
     assert set(answer["p_values"]) == {"mass", "spin"}
 
 
 def test_figures_are_written(archive, tmp_path):
-    answer = run("tarp", archive("biased"), "--plot", tmp_path / "curve.png")
+    answer = inside("tarp", archive("biased"), "--plot", tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert "figure:" in answer.stdout
-    bad = run("tarp", archive("biased"), "--plot", tmp_path / "nowhere" / "curve.png")
-    assert bad.returncode == 2
+    bad = inside("tarp", archive("biased"), "--plot", tmp_path / "nowhere" / "curve.png")
+    assert bad.exit_code == 2
 
 
 def test_level_moves_the_exit_status(archive):
     path = archive("correct")
-    p_value = json.loads(run("sbc", path, "--json", "--rng", 0).stdout)["p_value"]
-    assert run("sbc", path, "--rng", 0, "--level", min(0.999, p_value * 1.01)).returncode == 1
+    p_value = json.loads(inside("sbc", path, "--json", "--rng", 0).stdout)["p_value"]
+    assert inside("sbc", path, "--rng", 0, "--level", min(0.999, p_value * 1.01)).exit_code == 1
 
 
 class TestMisuse:
     def fails(self, text, *words):
-        answer = run(*words)
-        assert answer.returncode == 2
+        answer = inside(*words)
+        assert answer.exit_code == 2
         assert text in " ".join(answer.stderr.split())
-        assert "Traceback" not in answer.stderr
 
     def test_no_such_file(self):
         self.fails("there is no file 'nowhere.npz'", "tarp", "nowhere.npz")
@@ -100,13 +111,13 @@ class TestMisuse:
 
         np.savez(tmp_path / "trap.npz", samples=np.array([Trap()]), theta=np.zeros(3))
         self.fails("cannot be read as an .npz file of plain arrays", "tarp", tmp_path / "trap.npz")
-        assert "sprung" not in run("tarp", tmp_path / "trap.npz").stdout
+        assert "sprung" not in inside("tarp", tmp_path / "trap.npz").stdout
 
     def test_missing_arrays(self, archive):
         path = archive("correct", samples=None, log_prob_samples=None)
         self.fails("but holds theta, log_prob_theta", "tarp", path)
         only_density = archive("biased", samples=None, theta=None)
-        assert run("hpd", only_density).returncode in (0, 1)
+        assert inside("hpd", only_density).exit_code in (0, 1)
         self.fails("needs `samples` and `theta`", "tarp", only_density)
 
     def test_densities_that_are_not_there(self, archive):
@@ -118,20 +129,20 @@ class TestMisuse:
         theta[3] = np.nan
         path = archive("correct", theta=theta)
         self.fails("1 of 200 simulations hold NaN", "sbc", path)
-        assert "1 invalid ones dropped" in run("sbc", path, "--on-invalid", "drop").stdout
+        assert "1 invalid ones dropped" in inside("sbc", path, "--on-invalid", "drop").stdout
 
     @pytest.mark.parametrize(
         "words", [["--level", "2"], ["--rng", "-1"], ["--nonsense"], ["--on-invalid", "x"]]
     )
     def test_flags(self, archive, words):
-        answer = run("tarp", archive("correct"), *words)
-        assert answer.returncode == 2
+        answer = inside("tarp", archive("correct"), *words)
+        assert answer.exit_code == 2
         assert "Usage:" in answer.stderr
 
 
 def test_demo_prints_a_table_and_writes_a_figure(tmp_path):
-    answer = run("demo", "--out", tmp_path / "demo.png")
-    assert answer.returncode == 0
+    answer = inside("demo", "--out", tmp_path / "demo.png")
+    assert answer.exit_code == 0
     for word in ("correct", "overconfident", "underconfident", "biased", "TARP", "HPD"):
         assert word in answer.stdout
     assert (tmp_path / "demo.png").stat().st_size > 20_000
@@ -142,8 +153,8 @@ def test_demo_prints_a_table_and_writes_a_figure(tmp_path):
     [[], ["check"], ["tarp"], ["hpd"], ["sbc"], ["demo"], ["plan"], ["merge"], ["inspect"]],
 )
 def test_help_helps(command):
-    answer = run(*command, "--help")
-    assert answer.returncode == 0
+    answer = inside(*command, "--help")
+    assert answer.exit_code == 0
     assert answer.stdout.startswith("Usage:")
 
 
@@ -153,12 +164,12 @@ def test_version():
 
 def test_check_prints_its_summary_and_json(archive):
     path = archive("overconfident")
-    said = run("check", path, "--rng", 0, "--n-swaps", 99)
-    assert said.returncode == 1
+    said = inside("check", path, "--rng", 0, "--n-swaps", 99)
+    assert said.exit_code == 1
     assert said.stdout.startswith("INACCURATE  p = 0.01")
-    about = json.loads(run("check", path, "--rng", 0, "--n-swaps", 99, "--json").stdout)
+    about = json.loads(inside("check", path, "--rng", 0, "--n-swaps", 99, "--json").stdout)
     assert about["outcome"] == "inaccurate"
-    assert run("check", archive("correct"), "--rng", 0, "--n-swaps", 99).returncode == 0
+    assert inside("check", archive("correct"), "--rng", 0, "--n-swaps", 99).exit_code == 0
 
 
 def test_names_of_arrays_and_a_second_file(tmp_path):
@@ -166,19 +177,19 @@ def test_names_of_arrays_and_a_second_file(tmp_path):
     np.savez(tmp_path / "a.npz", mine=sims.samples, theta=sims.theta)
     np.save(tmp_path / "b.npy", sims.samples)
     np.save(tmp_path / "c.npy", sims.theta)
-    named = run("sbc", tmp_path / "a.npz", "--array", "samples=mine", "--rng", 0, "--json")
-    paired = run("sbc", tmp_path / "b.npy", "--theta", tmp_path / "c.npy", "--rng", 0, "--json")
+    named = inside("sbc", tmp_path / "a.npz", "--array", "samples=mine", "--rng", 0, "--json")
+    paired = inside("sbc", tmp_path / "b.npy", "--theta", tmp_path / "c.npy", "--rng", 0, "--json")
     assert named.stdout == paired.stdout
-    run("sbc", tmp_path / "b.npy", "--theta", tmp_path / "c.npy", "--rng", 0,
+    inside("sbc", tmp_path / "b.npy", "--theta", tmp_path / "c.npy", "--rng", 0,
         "--resume", tmp_path / "blocks", "--shard", "0/1")  # fmt: skip
-    assert run("merge", tmp_path / "blocks", "--json").stdout == named.stdout
+    assert inside("merge", tmp_path / "blocks", "--json").stdout == named.stdout
 
 
 def test_plan_says_how_many():
-    said = run("plan", 2, "--bias", 0.5, "--n-draws", 50, "--rng", 0)
-    assert said.returncode == 0
+    said = inside("plan", 2, "--bias", 0.5, "--n-draws", 50, "--rng", 0)
+    assert said.exit_code == 0
     assert "50 draws:" in said.stdout
-    assert run("plan", 2).returncode == 2
+    assert inside("plan", 2).exit_code == 2
 
 
 COMMANDS = [
@@ -194,11 +205,6 @@ COMMANDS = [
     "reproduce",
     "completion",
 ]
-
-
-def inside(*words):
-    """Run a command in this process, which is faster."""
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 class TestHelp:
@@ -329,6 +335,7 @@ class TestSchema:
         assert answer["schema"] == ("tarpon-check-1" if name == "check" else "tarpon-result-1")
 
 
+@pytest.mark.slow
 class TestTerminal:
     def test_check_has_a_table_that_pipes_do_not(self, archive):
         path = archive("overconfident", names=np.array(["mass", "[red]spin[/]"]))
@@ -338,6 +345,14 @@ class TestTerminal:
         assert re.search(r"parameter +bias / sd +width +in 68% +in 95% +p", seen)
         assert "[red]spin[/]" in seen  # names are shown as they are
         assert "bias / sd" not in run(*words).stdout
+
+    def test_a_run_says_where_it_stands(self, tmp_path):
+        example = Path(__file__).parents[1] / "examples" / "conjugate.py"
+        words = ("--n-sims", 30, "--n-draws", 50, "--rng", 1, "--store", tmp_path / "a")
+        status, seen = terminal("run", example, *words, "--plot", tmp_path / "a.png")
+        assert status == 0
+        assert re.search(r"conjugate .*/30 .*/s · evidence .* of .* · coverage ±", seen)
+        assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
     def test_lines_are_broken_between_words(self, archive):
         _, seen = terminal("check", archive("overconfident"), "--rng", 1, "--n-swaps", 99)

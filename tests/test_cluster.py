@@ -67,9 +67,15 @@ def test_threads(sims, serial, n_workers):
         assert answers(sims, Engine(executor=pool)) == serial
 
 
-def test_processes(sims, serial):
+@pytest.fixture(scope="module")
+def processes():
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        assert answers(sims, Engine(executor=pool)) == serial
+        yield pool
+
+
+@pytest.mark.slow
+def test_processes(sims, serial, processes):
+    assert answers(sims, Engine(executor=processes)) == serial
 
 
 def test_what_fails_on_a_worker_fails_here(sims):
@@ -94,10 +100,12 @@ def client(cluster):
         yield client
 
 
+@pytest.mark.slow
 def test_dask(sims, serial, client):
     assert answers(sims, Engine(executor=client)) == serial
 
 
+@pytest.mark.slow
 def test_large_blocks_go_to_dask_in_silence(client):
     """What only this program can read is sent along: 20 MB here, and warnings are errors."""
     rng = np.random.default_rng(0)
@@ -107,6 +115,7 @@ def test_large_blocks_go_to_dask_in_silence(client):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_dask_arrays_on_dask(store, serial, client):
     import dask.array
 
@@ -117,6 +126,7 @@ def test_dask_arrays_on_dask(store, serial, client):
     assert answers(sims, Engine(executor=client)) == serial
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_changes_nothing(store, serial, client):
     """SIGKILL hits a worker when some blocks are done and others are being computed."""
     killed = []
@@ -136,6 +146,7 @@ def test_a_worker_that_is_killed_changes_nothing(store, serial, client):
     client.wait_for_workers(2, timeout=60)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_a_scheduler(store, client):
     words = ["check", store / "a.zarr", "--rng", "1", "--n-swaps", "49"]
     here, there = (

@@ -194,6 +194,11 @@ class TestVariables:
         with pytest.raises(ValueError, match="the truth of 'nu' is missing: `theta` holds mu"):
             from_bayesflow(draws, {"mu": np.zeros((5, 1))})
 
+    def test_truths_may_come_fit_by_fit(self):
+        fits = [{"mu": RNG.normal(size=(2, 50))} for _ in range(3)]
+        listed = from_mcmc(fits, [{"mu": k} for k in (0.0, 1.0, 2.0)])
+        assert listed.theta.tolist() == from_mcmc(fits, {"mu": [0.0, 1.0, 2.0]}).theta.tolist()
+
     def test_axes_that_do_not_agree(self):
         with pytest.raises(ValueError, match=r"same 2 leading axes, but got mu \(5, 9\), nu \(9,"):
             from_bayesflow({"mu": np.zeros((5, 9)), "nu": np.zeros((9, 5))}, {})

@@ -142,7 +142,9 @@ class TestFlaw06MisreadCurves:
 
 
 class TestFlaw07DiscreteRanks:
-    @pytest.mark.parametrize(("n_draws", "n_sims"), [(10, 200), (100, 5000)])
+    @pytest.mark.parametrize(
+        ("n_draws", "n_sims"), [(10, 200), pytest.param(100, 5000, marks=pytest.mark.slow)]
+    )
     def test_exact_ranks_are_rejected_at_the_level(self, n_draws, n_sims):
         rng = np.random.default_rng(0)
         n_studies = 200

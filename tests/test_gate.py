@@ -71,30 +71,54 @@ class TestGate:
             Gate(**options)
 
 
-class TestPlugin:
-    def run(self, folder, flaw, *options, **more):
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """Return what a session of pytest says about three posteriors, and its folder."""
+    folder = tmp_path_factory.mktemp("session")
+    for flaw in ("exact", "narrow"):
         sims = zoo(flaw, n_dims=2, n_sims=200, n_draws=50, rng=0)
-        np.savez(folder / "draws.npz", samples=sims.samples, theta=sims.theta)
-        (folder / "test_posterior.py").write_text(
-            "import numpy as np\n"
-            "draws = np.load('draws.npz')\n"
-            "def test_posterior(accurate):\n"
-            f"    accurate(draws['samples'], draws['theta'], n_swaps=199, **{more!r})\n"
-        )
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        np.savez(folder / f"{flaw}.npz", samples=sims.samples, theta=sims.theta)
+    (folder / "test_posterior.py").write_text(
+        "import numpy as np\n"
+        "def given(name):\n"
+        "    draws = np.load(name)\n"
+        "    return draws['samples'], draws['theta']\n"
+        "def test_good(accurate):\n"
+        "    accurate(*given('exact.npz'), n_swaps=199)\n"
+        "def test_bad(accurate):\n"
+        "    accurate(*given('narrow.npz'), n_swaps=199)\n"
+        "def test_bad_and_let_through(accurate):\n"
+        "    accurate(*given('narrow.npz'), n_swaps=199, fail_on='never')\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "no:zarr"]
+    return folder, subprocess.run(
+        [*command, "--tarpon-report", "reports"],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
-    def test_lets_good_posteriors_pass(self, tmp_path):
-        assert "1 passed" in self.run(tmp_path, "exact").stdout
 
-    def test_fails_bad_ones_with_the_reason(self, tmp_path):
-        found = self.run(tmp_path, "narrow")
+def test_the_fixture_of_the_plugin(accurate):
+    kept = zoo("exact", n_dims=2, n_sims=50, n_draws=20, rng=0)
+    assert accurate(kept, n_swaps=99).n_sims == 50
+    with pytest.raises(InaccurateError, match="overconfident"):
+        accurate(zoo("narrow", n_dims=2, n_sims=200, n_draws=50, rng=0), n_swaps=199)
+
+
+@pytest.mark.slow
+class TestPlugin:
+    def test_lets_good_posteriors_pass(self, session):
+        assert "test_good PASSED" in session[1].stdout
+
+    def test_fails_bad_ones_with_the_reason(self, session):
+        _, found = session
         assert found.returncode == 1
+        assert "test_bad FAILED" in found.stdout
         assert "InaccurateError: inaccurate, p = 0.005: overconfident" in found.stdout
 
-    def test_takes_the_limits_of_a_gate(self, tmp_path):
-        assert "1 passed" in self.run(tmp_path, "narrow", fail_on="never").stdout
+    def test_takes_the_limits_of_a_gate(self, session):
+        assert "test_bad_and_let_through PASSED" in session[1].stdout
 
-    def test_writes_reports_where_it_is_told_to(self, tmp_path):
-        self.run(tmp_path, "narrow", "--tarpon-report", "reports")
-        assert "overconfident" in (tmp_path / "reports" / "test_posterior.html").read_text()
+    def test_writes_reports_where_it_is_told_to(self, session):
+        reports = session[0] / "reports"
+        assert "overconfident" in (reports / "test_bad.html").read_text()
+        assert len(list(reports.iterdir())) == 3

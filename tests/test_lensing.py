@@ -26,7 +26,7 @@ def off(draws, mean, covariance):
 
 # 2 × 27 moments of 40 000 chains: exact ones pass 6 standard errors once in 10^7 runs.
 @pytest.mark.parametrize("sampler", ["exact", "biased"])
-@pytest.mark.parametrize("n_steps", [12, 60])
+@pytest.mark.parametrize("n_steps", [12, pytest.param(60, marks=pytest.mark.slow)])
 def test_chains_follow_their_closed_form_law(problem, sampler, n_steps):
     _, x = problem.simulate(2, np.random.default_rng(1))
     draw = problem.sampler("exact", "biased", n_steps=n_steps)
@@ -145,6 +145,7 @@ def test_rays_agree_with_caustics():
     np.testing.assert_allclose(ours[1], (y - ay).numpy(), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_galaxies_of_the_hubble_field():
     found = pictures()
     assert found.shape[1:] == (16, 16)

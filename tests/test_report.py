@@ -4,6 +4,7 @@ import json
 import re
 from base64 import b64encode
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from html.parser import HTMLParser
 
@@ -17,6 +18,7 @@ from tarpon import report
 from tarpon.cli import main
 from tarpon.inference.statistics import adjusted
 from tarpon.problems import zoo
+from tarpon.report import _figures
 
 FALSE_ALARM = 1e-6
 SMALL = {"n_sims": 100, "n_draws": 50}
@@ -77,42 +79,51 @@ def exact():
 
 @pytest.fixture(scope="module")
 def pages(gross, exact):
-    """Reports of every kind."""
-    hostile = check("gross", n_dims=len(HOSTILE), names=HOSTILE)
-    return {
-        "broken": Page(report.html(gross, names=["my flow"])),
-        "good": Page(report.html(exact)),
-        "one": Page(report.html(check("shift", n_dims=1))),
-        "hostile": Page(report.html(hostile, names=HOSTILE[:1])),
-        "several": Page(report.html(gross, exact, hostile, names=["a", "b", HOSTILE[1]])),
+    """Return reports of every kind, each made once."""
+
+    @cache
+    def hostile():
+        return check("gross", n_dims=len(HOSTILE), names=HOSTILE)
+
+    make = {
+        "broken": lambda: report.html(gross, names=["my flow"]),
+        "good": lambda: report.html(exact),
+        "one": lambda: report.html(check("shift", n_dims=1)),
+        "hostile": lambda: report.html(hostile(), names=HOSTILE[:1]),
+        "several": lambda: report.html(gross, exact, hostile(), names=["a", "b", HOSTILE[1]]),
     }
+    return cache(lambda kind: Page(make[kind]()))
 
 
-KINDS = ["broken", "good", "one", "hostile", "several"]
+every_kind = pytest.mark.parametrize(
+    "kind",
+    ["broken", "good"]
+    + [pytest.param(kind, marks=pytest.mark.slow) for kind in ("one", "hostile", "several")],
+)
 
 
 def test_the_top_says_what_was_found(pages, gross):
-    text = pages["broken"].text
+    text = pages("broken").text
     for said in (
         *("my flow", "These posteriors are inaccurate.", "p\xa0=\xa00.01", "100 simulations"),
         *("What could have been missed.", str(gross.detectable), "99 swaps"),
     ):
         assert " ".join(said.split()) in text.replace("simulations 100", "100 simulations")
-    assert "No evidence against these posteriors." in pages["good"].text
-    assert "What is wrong" not in pages["good"].text
+    assert "No evidence against these posteriors." in pages("good").text
+    assert "What is wrong" not in pages("good").text
 
 
-def test_findings_come_worst_first_each_with_its_figure(gross):
-    page = report.html(gross)
+def test_findings_come_worst_first_each_with_its_figure(pages, gross):
+    page = pages("broken").raw
     items = page[page.index('<ol class="findings">') : page.index("</ol>")]
     places = [items.index(f"{finding.size[1:]}.") for finding in gross.findings]
     assert places == sorted(places)
     assert items.count("<figure") + items.count("Shown by the figure") == len(gross.findings)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_ids_are_unique_and_links_lead_somewhere(pages, kind):
-    page = pages[kind]
+    page = pages(kind)
     ids = page.values("id")
     assert len(ids) == len(set(ids))
     targets = [target.removeprefix("#") for target in page.values("href") if target[:1] == "#"]
@@ -120,9 +131,9 @@ def test_ids_are_unique_and_links_lead_somewhere(pages, kind):
     assert {*targets, *re.findall(r"url\(#([^)]+)\)", styles)} <= set(ids)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_nothing_is_asked_of_the_network(pages, kind):
-    page = pages[kind]
+    page = pages(kind)
     assert "http:" not in page.raw
     assert "https:" not in page.raw
     assert "@import" not in page.raw
@@ -133,9 +144,9 @@ def test_nothing_is_asked_of_the_network(pages, kind):
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_only_the_script_of_the_report_may_run(pages, kind):
-    page = pages[kind]
+    page = pages(kind)
     assert [tag for tag, _ in page.tags].count("script") == 1
     assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
     script = page.raw.split("<script>")[1].split("</script>")[0]
@@ -145,17 +156,18 @@ def test_only_the_script_of_the_report_may_run(pages, kind):
     assert "default-src 'none'" in policy
 
 
+@pytest.mark.slow
 def test_names_stay_text(pages):
-    text = "".join(pages["hostile"].said)
+    text = "".join(pages("hostile").said)
     for name in HOSTILE[:6]:
         assert name in text
     assert "nothing\ufffdhere\ufffd" in text
     assert HOSTILE[-1] in text
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_every_figure_has_words_and_a_table(pages, kind):
-    page = pages[kind]
+    page = pages(kind)
     plots = [attrs for _, attrs in page.tags if attrs.get("class") == "plot"]
     assert plots
     for plot in plots:
@@ -167,7 +179,7 @@ def test_every_figure_has_words_and_a_table(pages, kind):
 
 
 def test_points_of_a_figure_lie_in_it(pages):
-    for tag in re.findall(r'data-points="([^"]*)">(<svg viewBox="[^"]*")', pages["broken"].raw):
+    for tag in re.findall(r'data-points="([^"]*)">(<svg viewBox="[^"]*")', pages("broken").raw):
         width, height = map(float, re.findall(r"[\d.]+", tag[1])[2:])
         for point in tag[0].split():
             x, y = map(float, point.split(","))
@@ -175,15 +187,18 @@ def test_points_of_a_figure_lie_in_it(pages):
             assert -1 <= y <= height + 1
 
 
+@pytest.mark.slow
 def test_one_parameter_has_no_pairs(pages):
-    assert "There is one parameter, and so no pair." in pages["one"].text
+    assert "There is one parameter, and so no pair." in pages("one").text
 
 
+@pytest.mark.slow
 def test_twenty_parameters_fit_into_a_megabyte(tmp_path):
     check("wide", n_dims=20, n_draws=500).report(tmp_path / "report.html", name="twenty")
     assert (tmp_path / "report.html").stat().st_size < 1_000_000
 
 
+@pytest.mark.slow
 def test_three_hundred_parameters_are_all_in_the_table():
     many = check("shift", n_sims=40, n_draws=20, n_dims=300, n_swaps=19)
     page = report.html(many)
@@ -192,17 +207,20 @@ def test_three_hundred_parameters_are_all_in_the_table():
     assert len(page) < 3_000_000
 
 
+@pytest.mark.slow
 def test_several_checks_are_compared(pages):
-    page = pages["several"]
+    page = pages("several")
     assert "2 of 3 are inaccurate." in page.text
     assert "Who fails where" in page.text
     assert page.raw.count('<details class="study"') == 3
 
 
-def test_the_same_check_gives_the_same_file(gross):
-    assert report.html(gross) == report.html(gross)
+@pytest.mark.slow
+def test_the_same_check_gives_the_same_file(pages, exact):
+    assert report.html(exact) == pages("good").raw
 
 
+@pytest.mark.slow
 def test_a_file_is_whole_or_not_there(gross, tmp_path):
     path = tmp_path / "report.html"
     path.write_text("old")
@@ -228,10 +246,29 @@ def test_notebooks_show_checks_and_results_as_text(gross):
     assert "SBC" in Page(sbc._repr_html_()).text
 
 
-def test_a_check_without_joint_ranks_has_all_else(gross):
+@pytest.mark.slow
+def test_a_check_without_joint_ranks_has_all_else(pages, gross):
     bare = replace(gross, evidence=replace(gross.evidence, joint=()))
-    assert "Coverage of joint regions" not in report.html(bare)
-    assert "Coverage side by side" not in report.html(bare, bare)
+    without = report.html(bare, bare)
+    for title in ("Coverage of joint regions", "Coverage side by side"):
+        assert title in pages("several").raw
+        assert title not in without
+
+
+@pytest.mark.parametrize(
+    ("flaw", "word", "title"),
+    [
+        ("correlation_missed", "wrong correlation", "theta_0 and theta_1"),
+        ("local_width", "width depends on x", "Width of all parameters along"),
+        ("bias_by_x", "bias depends on x", "Bias of theta_"),
+        ("rounded", "rounded", None),
+    ],
+)
+def test_every_finding_has_the_figure_that_shows_it(flaw, word, title):
+    found = check(flaw, n_dims=2, n_sims=400)
+    finding = next(finding for finding in found.findings if finding.flaw == word)
+    figure = _figures.of_finding(found, finding, "key")
+    assert (figure is None) if title is None else (title in figure.title)
 
 
 class TestEvidence:
@@ -272,6 +309,7 @@ class TestEvidence:
         assert alarms <= binom.isf(FALSE_ALARM, n_studies, 0.05)
         assert alarms >= binom.ppf(FALSE_ALARM, n_studies, 0.05)
 
+    @pytest.mark.slow
     def test_scores_of_ones_own_get_a_figure(self):
         sims = zoo("narrow", n_dims=2, rng=0)
         own = tarpon.check(
@@ -294,6 +332,7 @@ class TestCommandLine:
             main, ["check", *map(str, words), "--rng", "0", "--n-swaps", "99"]
         )
 
+    @pytest.mark.slow
     def test_one_file_gets_a_report_that_says_how_to_have_it_again(self, files, tmp_path):
         answer = self.run(files[0], "--report", tmp_path / "out.html")
         page = Page((tmp_path / "out.html").read_text())
@@ -304,6 +343,7 @@ class TestCommandLine:
         again = CliRunner().invoke(main, command.split()[1:])
         assert again.output == answer.output.split("report:")[0]
 
+    @pytest.mark.slow
     def test_several_files_are_compared(self, files, tmp_path):
         answer = self.run(*files, "--report", tmp_path / "out.html")
         page = Page((tmp_path / "out.html").read_text())

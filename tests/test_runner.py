@@ -18,11 +18,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
 import tarpon
 from tarpon._live import said
-from tarpon._running.problem import simulated, source
+from tarpon._running.problem import PARTS, simulated, source
+from tarpon.cli import main
 from tarpon.runner import Progress
 
 ROOT = Path(__file__).parents[1]
@@ -142,7 +144,7 @@ def words(store):
 
 
 class TestTheSameWhoeverComputes:
-    @pytest.mark.parametrize("n_workers", [1, 3])
+    @pytest.mark.parametrize("n_workers", [pytest.param(1, marks=pytest.mark.slow), 3])
     def test_processes(self, problem, tmp_path, expected, answer, n_workers):
         study = tarpon.run(problem(), store=tmp_path / "a", **processes(n_workers))
         assert_same(contents(tmp_path / "a"), expected)
@@ -153,11 +155,13 @@ class TestTheSameWhoeverComputes:
         tarpon.run(problem(), store=tmp_path / "a", **settings())
         assert_same(contents(tmp_path / "a"), expected)
 
+    @pytest.mark.slow
     def test_any_executor(self, problem, tmp_path, expected):
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
             tarpon.run(problem(), store=tmp_path / "a", **settings(executor=pool))
         assert_same(contents(tmp_path / "a"), expected)
 
+    @pytest.mark.slow
     def test_dask(self, problem, tmp_path, expected, answer):
         with (
             LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
@@ -176,6 +180,7 @@ class TestTheSameWhoeverComputes:
 
 
 class TestDeath:
+    @pytest.mark.slow
     def test_of_a_worker(self, problem, tmp_path, expected, answer):
         path = problem("os.kill(os.getpid(), signal.SIGKILL) if once() else None")
         study = tarpon.run(path, store=tmp_path / "a", **processes())
@@ -184,6 +189,7 @@ class TestDeath:
         assert study.check.to_dict() == answer
         assert not study.failures
 
+    @pytest.mark.slow
     def test_of_a_worker_without_retries(self, problem, tmp_path, expected):
         """It dies when it has its next simulation already, which does not count as failed."""
         late = expected[15]["x"][0]
@@ -200,6 +206,7 @@ class TestDeath:
         assert_same(contents(tmp_path / "a"), expected)
         assert not list((tmp_path / "a").glob("failed*"))
 
+    @pytest.mark.slow
     def test_of_the_parent(self, problem, tmp_path, expected, answer):
         path, store = problem("time.sleep(0.05)"), tmp_path / "a"
         parent = subprocess.Popen(command(path, *words(store)))
@@ -218,6 +225,7 @@ class TestDeath:
         assert {path: path.stat().st_mtime_ns for path in before} == before
         assert not list(store.glob("*.part"))
 
+    @pytest.mark.slow
     def test_by_ctrl_c(self, problem, tmp_path, expected):
         path, store = problem("time.sleep(0.05)"), tmp_path / "a"
         # As a shell starts a job: in a group of its own, which gets the signal.
@@ -236,6 +244,7 @@ class TestDeath:
         tarpon.run(path, store=store, **processes())
         assert_same(contents(store), expected)
 
+    @pytest.mark.slow
     def test_of_everything_a_worker_has_started(self, problem, tmp_path):
         start = (
             "child = __import__('subprocess').Popen(['sleep', '1000'])\n"
@@ -263,6 +272,7 @@ def private_mounts():
 
 
 class TestFullDisk:
+    @pytest.mark.slow
     @pytest.mark.skipif(not private_mounts(), reason="needs a private tmpfs")
     def test_of_a_small_tmpfs(self, problem, tmp_path, expected):
         """The first call fills a disk of 40 kB; the second finds more room there."""
@@ -287,6 +297,7 @@ class TestFullDisk:
         assert "Traceback" not in said.stderr
         assert_same(contents(tmp_path / "kept"), expected)
 
+    @pytest.mark.slow
     def test_of_files_that_may_not_grow(self, problem, tmp_path, expected):
         """The same without a file system: the kernel refuses files beyond a size."""
         path, store = problem(), tmp_path / "a"
@@ -308,12 +319,14 @@ class TestFullDisk:
 
 
 class TestTrouble:
+    @pytest.mark.slow
     def test_a_simulation_that_hangs_once(self, problem, tmp_path, expected):
         path = problem("time.sleep(1000) if once() else None")
         study = tarpon.run(path, store=tmp_path / "a", **processes(time_limit=5))
         assert not study.failures
         assert_same(contents(tmp_path / "a"), expected)
 
+    @pytest.mark.slow
     def test_a_simulation_that_always_hangs(self, problem, tmp_path, expected):
         last = max(one["x"][0] for one in expected.values())
         hangs = [index for index, one in expected.items() if one["x"][0] == last]
@@ -340,6 +353,7 @@ class TestTrouble:
         assert "Traceback" in note["details"]
         assert len(study.to_dict()["failures"]) == len(raises)
 
+    @pytest.mark.slow
     def test_a_worker_that_leaves(self, problem, tmp_path):
         path = problem("os._exit(3) if once() else None")
         study = tarpon.run(path, store=tmp_path / "a", **processes(retries=0))
@@ -367,6 +381,23 @@ class TestTrouble:
     def test_what_is_no_posterior(self, problem, trouble, message):
         with pytest.raises((ValueError, TypeError), match=message):
             simulated(source(problem(trouble))(), 0, SEED, N_DRAWS)
+
+    def test_what_is_no_prior(self, problem):
+        text = TEXT.replace("return rng.normal(size=2)", "return rng.normal(size=(2, 2))")
+        with pytest.raises(ValueError, match=r"must return \(n_dims,\), but returned \(2, 2\)"):
+            simulated(source(problem(text=text))(), 0, SEED, N_DRAWS)
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            ("theta", r"of 51 parameters must return as many numbers, \(51,\), but returned"),
+            ("np.full(len(theta), np.nan)", "some are NaN or infinite"),
+        ],
+    )
+    def test_what_is_no_density(self, problem, values, message):
+        text = f"{TEXT}\ndef log_prob(theta, x):\n    return {values}\n"
+        with pytest.raises(ValueError, match=message):
+            simulated(source(problem(text=text))(), 0, SEED, N_DRAWS)
 
     def test_simulations_that_differ_in_shape(self, problem, tmp_path):
         text = TEXT.replace("return theta + rng.normal(size=2)",
@@ -564,6 +595,32 @@ class TestProblems:
         with pytest.raises(FileNotFoundError, match="there is no file"):
             source(tmp_path / "nowhere.py")
 
+    def test_settings_of_any_kind_are_told_apart(self):
+        class Network:
+            def __init__(self, weight):
+                self.weight = weight
+
+            def state_dict(self):
+                return {"weight": np.full(2, self.weight)}
+
+        def told(weight, deep=None):
+            scale = {"net": Network(weight), "f": flip, "list": [1, (2.0, "a")], "deep": deep}
+            return source(Normal(scale=scale)).identity()["settings"]["scale"]
+
+        assert told(1.0) == told(1.0) != told(2.0)
+        assert told(1.0)["f"].startswith("def flip(data)")
+        assert told(1.0)["list"] == [1, [2.0, "a"]]
+        endless = []
+        endless.append(endless)
+        assert "'list'" in str(told(1.0, endless)["deep"])
+
+    def test_an_object_without_a_source_is_refused(self):
+        names = {"__name__": "nowhere"}
+        methods = [f"    def {part}(self, *_): return 0.0\n" for part in PARTS]
+        exec("class Made:\n" + "".join(methods), names)
+        with pytest.raises(ValueError, match="the source of Made cannot be found"):
+            source(names["Made"]()).identity()
+
     def test_what_cannot_be_sent_is_said(self, tmp_path):
         with pytest.raises(ValueError, match="cannot be sent to other processes"):
             tarpon.run(Normal(scale=(threading.Lock(),)), store=tmp_path / "a", **processes())
@@ -591,6 +648,7 @@ class TestCommandLine:
             command(*words), capture_output=True, text=True, check=False, timeout=300, **more
         )
 
+    @pytest.mark.slow
     def test_the_exit_status_says_what_was_found(self, tmp_path):
         example = ROOT / "examples" / "conjugate.py"
         options = ["--n-sims", 100, "--n-draws", 100, "--rng", 1]
@@ -610,10 +668,11 @@ class TestCommandLine:
             ("nowhere.py",): "there is no file 'nowhere.py'",
             (problem("raise KeyError('mass')"), "--n-sims", 9): "none of the first 5 simulations",
         }.items():
-            said = self.run(*words, cwd=tmp_path)
-            assert said.returncode == 2
+            said = CliRunner().invoke(main, ["run", *map(str, words), "--n-workers", "1"])
+            assert said.exit_code == 2
             assert message in " ".join(said.stderr.split())
 
+    @pytest.mark.slow
     def test_what_a_problem_prints_stays_out_of_the_answer(self, problem, tmp_path):
         path = problem("print('noise')")
         said = self.run(path, "--n-sims", 4, "--n-draws", 20, "--json", cwd=tmp_path)
@@ -621,7 +680,7 @@ class TestCommandLine:
         assert "noise" in said.stderr
 
     def test_help_helps(self):
-        said = self.run("--help")
+        said = CliRunner().invoke(main, ["run", "--help"])
         assert "tarpon run examples/conjugate.py" in said.stdout
 
     def test_the_line_on_a_terminal_says_it_all(self):

@@ -204,10 +204,10 @@ class TestState:
         ("flaw", "n_dims", "seen_by"),
         [
             ("narrow", 10, "centre"),
-            ("wide", 10, "centre"),
             ("shift", 2, "theta_0"),
-            ("heavy_tails", 10, "centre"),
-            ("mode_invented", 2, None),
+            pytest.param("wide", 10, "centre", marks=pytest.mark.slow),
+            pytest.param("heavy_tails", 10, "centre", marks=pytest.mark.slow),
+            pytest.param("mode_invented", 2, None, marks=pytest.mark.slow),
         ],
     )
     def test_flaws_are_found(self, flaw, n_dims, seen_by):
@@ -339,7 +339,13 @@ class TestUnequalDraws:
         assert monitor.p_value > FALSE_ALARM
 
 
-@pytest.mark.parametrize("adversary", [None, Quadratic()], ids=["ranks", "adversary"])
+@pytest.mark.parametrize(
+    "adversary",
+    [
+        pytest.param(None, id="ranks"),
+        pytest.param(Quadratic(), id="adversary", marks=pytest.mark.slow),
+    ],
+)
 class TestGoingOn:
     def whole(self, adversary):
         sims = zoo("shift", n_sims=60, n_draws=30, rng=0)

@@ -249,6 +249,7 @@ def test_wrong_posteriors_are_rejected_beyond_the_level():
     assert rejected == 10
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_nothing():
     code = (
         "import tarpon\n"

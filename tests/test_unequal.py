@@ -202,6 +202,7 @@ class TestResampled:
     def test_sees_errors(self):
         assert tarpon.sbc(weighted(400, 80, known=False, error=0.5), rng=0).p_value < 1e-4
 
+    @pytest.mark.slow
     def test_is_close_to_exact(self):
         """Of 400 studies with many draws, few are rejected: false alarm 1e-7."""
         seeds = range(400)
@@ -315,6 +316,7 @@ class TestChains:
             draws = 1 + widths * rng.normal(size=(20, 100, 1))
             tarpon.sbc(draws, 1 + widths * rng.normal(size=(100, 1)), rng=seed)
 
+    @pytest.mark.slow
     def test_keep_the_level_once_thinned_and_not_before(self):
         """False alarm 1e-7: the end ranks of 3000 truths, thinned and raw."""
         steps, theta = chain(400, 1000)
