@@ -1,7 +1,7 @@
 PY ?= python3
 BIN := .venv/bin
 
-.PHONY: demo docs figures test test-fast test-interop test-release lint peers mutants clean
+.PHONY: demo docs figures test test-fast test-interop test-release lint coverage peers mutants clean
 
 demo: .venv/.stamp
 	$(BIN)/tarpon demo
@@ -43,7 +43,6 @@ peers: .venv-peers/.stamp
 test-interop: .venv-interop/.stamp
 	KERAS_BACKEND=torch .venv-interop/bin/python -m pytest -q -n 2 --dist loadfile --interop $(INTEROP)
 
-.PHONY: coverage
 # The lines that tests run, in all their processes and in both environments. Kernels are compiled
 # anew, or what builds them would not run.
 coverage: export NUMBA_CACHE_DIR := $(CURDIR)/.coverage.kernels

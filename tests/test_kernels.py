@@ -6,10 +6,10 @@ Should compiled kernels ever be wrong, this tells whether their source is, or wh
 import numpy as np
 import pytest
 
-from tarpon.backends import _kernels, _numpy, _swaps
+from tarpon.backends import _kernels, _numpy, _rows, _swaps
 
 KERNELS = {
-    _kernels: ["_smaller_kernel", "_extent_kernel"],
+    _kernels: ["smaller_rows", "extent_rows"],
     _swaps: [f"_{name}_kernel" for name in ("rank", "weighted", "moments", "values", "products")],
 }
 N_COLUMNS = _kernels.N_COLUMNS
@@ -49,11 +49,11 @@ def interpret(monkeypatch):
     for module, names in KERNELS.items():
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
-    for name in ("_short_rows", "_long_rows"):
+    for name in ("short_rows", "long_rows"):
         compiled = getattr(_kernels, name)
         monkeypatch.setattr(_kernels, name, lambda *given, of=compiled: of(*given).py_func)
     for function in (number, load, repeat, zeros, row_signs, larger):
-        monkeypatch.setattr(_kernels, function.__name__, function)
+        monkeypatch.setattr(_rows, function.__name__, function)
 
 
 @pytest.mark.parametrize("order", ["draws first", "simulations first"])
