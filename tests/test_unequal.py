@@ -380,6 +380,7 @@ class TestWeightedRanks:
         ranks, tied = weighted_ranks(scores, weights, nothing, 1000)
         assert ranks[0, :, 0].tolist() == [800, 100, 250, 450]
         assert tied[0].tolist() == [0, 0, 1, 1]
+        assert (ranks.dtype, tied.dtype) == (np.uint16, np.int32)
 
     def test_of_extra_points_are_those_in_the_place_of_others(self):
         rng = np.random.default_rng(0)
