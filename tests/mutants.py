@@ -103,7 +103,7 @@ STUDIES = {
             "Plants",
             "Spread",
             "posteriors",
-            "threads",
+            "number_of_threads",
             "Ragged",
             "Chains",
             "Resampled",

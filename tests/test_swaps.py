@@ -12,7 +12,7 @@ from scipy.stats import binom, rankdata
 import tarpon
 from tarpon import Simulations
 from tarpon._whiten import replaced, whiten
-from tarpon.backends import _swaps
+from tarpon.backends import _swaps, _threads
 from tarpon.engine import Unfinished
 from tarpon.inference import portfolio, statistics, swaps
 from tarpon.regions import FromCentre, HalfLines, Scores, Values
@@ -30,6 +30,16 @@ class TestPooledRanks:
         ranks, tied = _swaps.pooled_ranks(scores, 30, none_played(5))
         np.testing.assert_array_equal(ranks, rankdata(scores, axis=1) - 1)
         assert not tied.any()
+
+    @pytest.mark.parametrize("n_threads", ["1", "2"])
+    def test_do_not_depend_on_threads_that_share_the_work(self, n_threads, monkeypatch):
+        monkeypatch.setenv("TARPON_THREADS", n_threads)
+        monkeypatch.setattr(_threads, "_THREAD_BYTES", 1)
+        scores, played = np.random.default_rng(0).normal(size=(9, 30, 4)), np.arange(18) % 28
+        ranks, _ = _swaps.pooled_ranks(scores, 28, played.reshape(9, 2))
+        weighted, _ = _swaps.weighted_ranks(scores, np.ones((9, 28)), played.reshape(9, 2), 28)
+        np.testing.assert_array_equal(ranks[:, :28], rankdata(scores[:, :28], axis=1) - 1)
+        np.testing.assert_array_equal(weighted, ranks)
 
     @pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
     def test_of_equal_scores_the_earlier_ranks_lower(self, dtype):
@@ -93,7 +103,10 @@ class TestPooledRanks:
         assert ranks.ravel().tolist() == [2, 0, 1]
 
 
-def test_sums_are_those_of_their_definition():
+@pytest.mark.parametrize("n_threads", ["1", "2"])
+def test_sums_are_those_of_their_definition(n_threads, monkeypatch):
+    monkeypatch.setenv("TARPON_THREADS", n_threads)
+    monkeypatch.setattr(_threads, "_THREAD_BYTES", 1)
     rng = np.random.default_rng(0)
     ranks = rng.integers(11, size=(6, 11, 3)).astype(np.uint16)
     slots, table = rng.integers(11, size=(5, 6)), rng.normal(size=(11, 4)).astype("f4")

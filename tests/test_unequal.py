@@ -402,6 +402,10 @@ class TestWeightedRanks:
         ranks, tied = weighted_ranks(scores, weights, np.array([[0, 3]]), 10)
         assert ranks[0, :, 0].tolist() == [9, 2, 7, 9, 9, 0]
         assert not tied.any()
+        scores = np.array([2.0, 1.0, 2.0, 2.0])[None, :, None]
+        weights = np.array([[0.0, 1.0, 1.0, 1.0]])
+        _, tied = weighted_ranks(scores, weights, np.empty((1, 0), int), 10)
+        assert tied[0].tolist() == [0, 0, 1, 1]
 
 
 class TestLabels:
