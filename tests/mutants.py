@@ -27,7 +27,8 @@ PAGE = ROOT / "docs" / "mutants.md"
 LEFT_OUT = ("cache", "lru_cache", "compiled")
 PROPERTIES = ("property", "cached_property")
 # What becomes of a mutant, by the exit status of its tests.
-FATES = {0: "survived", 1: "killed", 3: "killed", 33: "not reached", -24: "timeout", 36: "timeout"}
+FATES = {None: "not tried", 0: "survived", 33: "not reached", -24: "timeout", 36: "timeout"}
+FATES |= dict.fromkeys((1, 3, -11), "killed")
 # Studies of failures cost more than the failure itself, and must be the same in every run.
 HYPOTHESIS = """
 import hypothesis
@@ -97,13 +98,20 @@ STUDIES = {
         {"backends._swaps": ("*_ranks__*", "*_kernel__*", "*_comparable__*", "x_add_*")},
         ("tests/test_swaps.py", "tests/test_unequal.py"),
         (
-            "check",
             "Whitening",
+            "Parts",
+            "Plants",
+            "Spread",
             "posteriors",
-            "threads",
+            "number_of_threads",
             "Ragged",
             "Chains",
             "Resampled",
+            "Dense",
+            "Draws",
+            "Blocks",
+            "Labels",
+            "stored",
             "TestWeights",
         ),
         kernels=True,
@@ -119,12 +127,7 @@ def main(given: list[str]) -> None:
     chosen = options.parse_args(given)
     names = chosen.studies or list(STUDIES)
     for name in names:
-        study, folder = STUDIES[name], WORK / name
-        tried = dict(fates_of(study, folder)) if chosen.again else {}
-        if not chosen.again:
-            shutil.rmtree(folder, ignore_errors=True)
-        prepare(study, folder)
-        run(folder, [key for key, fate in tried.items() if fate != "killed"] or patterns(study))
+        again(STUDIES[name], WORK / name) if chosen.again else whole(STUDIES[name], WORK / name)
     fates = {key: fate for name in names for key, fate in fates_of(STUDIES[name], WORK / name)}
     for key, fate in sorted(fates.items()):
         if fate != "killed":
@@ -132,6 +135,23 @@ def main(given: list[str]) -> None:
     print("\n".join(table(fates)))
     if chosen.write:
         write(table(fates))
+
+
+def whole(study: Study, folder: Path) -> None:
+    """Try all mutants."""
+    shutil.rmtree(folder, ignore_errors=True)
+    prepare(study, folder)
+    run(folder, patterns(study))
+
+
+def again(study: Study, folder: Path) -> None:
+    """Try the mutants that live, and those of code that has changed since."""
+    living = [key for key, fate in fates_of(study, folder) if fate != "killed"]
+    prepare(study, folder)
+    run(folder, living)
+    new = [key for key, fate in fates_of(study, folder) if fate == "not tried"]
+    if new:
+        run(folder, new)
 
 
 def prepare(study: Study, folder: Path) -> None:
@@ -152,8 +172,8 @@ def prepare(study: Study, folder: Path) -> None:
             *("-p", "no:cacheprovider"),
             *("-k", " and ".join(f"not {name}" for name in ("slow", *study.without))),
         ],
-        "timeout_multiplier": 4.0,
-        "timeout_constant": 3.0,
+        "timeout_multiplier": 3.0,
+        "timeout_constant": 2.0,
         "use_git_change_detection": False,
     }
     lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]

@@ -312,10 +312,10 @@ class TestPoisson:
         assert bands._poisson_at_mean(n) == pytest.approx(float(exact), rel=2e-14)
 
     @pytest.mark.parametrize("direct", [0, 10**9], ids=["transforms", "sums"])
-    @pytest.mark.parametrize("mean", [0.3, 20.0, 4000.0])
-    def test_increments_are_convolved(self, mean, direct, monkeypatch):
+    @pytest.mark.parametrize(("mean", "n"), [(0.3, 300), (0.3, 630), (20.0, 300), (4000.0, 300)])
+    def test_increments_are_convolved(self, mean, n, direct, monkeypatch):
         monkeypatch.setattr(bands, "_DIRECT", direct)
-        so_far = np.random.default_rng(0).uniform(size=300)
+        so_far = np.random.default_rng(0).uniform(size=n)
         so_far /= so_far.sum()
         found, moved = bands._add_poisson(so_far, mean)
         steps, first = bands._poisson(mean)
@@ -375,3 +375,9 @@ class TestBand:
             gaps = np.diff(cuts)
             assert gaps.max() - gaps.min() <= max(2, 0.002 * n_draws)
             assert gaps.max() <= n_draws / 999 + 2
+        assert 501 in bands._cut_points(1001)
+
+    def test_of_many_draws_tells_even_ranks_from_crowded_ones(self):
+        even = 15 + 30 * np.arange(50)
+        assert bands.p_values(Ranks(even, n_draws=1500))[0] > 0.99
+        assert bands.p_values(Ranks(even // 4, n_draws=1500))[0] < 1e-9

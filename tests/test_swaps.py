@@ -12,10 +12,10 @@ from scipy.stats import binom, rankdata
 import tarpon
 from tarpon import Simulations
 from tarpon._whiten import whiten
-from tarpon.backends import _swaps
+from tarpon.backends import _swaps, _threads
 from tarpon.engine import Unfinished
 from tarpon.inference import portfolio, statistics, swaps
-from tarpon.regions import HalfLines, Scores, Values
+from tarpon.regions import FromCentre, HalfLines, Scores, Values
 
 FALSE_ALARM = 1e-6
 
@@ -30,6 +30,16 @@ class TestPooledRanks:
         ranks, tied = _swaps.pooled_ranks(scores, 30, none_played(5))
         np.testing.assert_array_equal(ranks, rankdata(scores, axis=1) - 1)
         assert not tied.any()
+
+    @pytest.mark.parametrize("n_threads", ["1", "2"])
+    def test_do_not_depend_on_threads_that_share_the_work(self, n_threads, monkeypatch):
+        monkeypatch.setenv("TARPON_THREADS", n_threads)
+        monkeypatch.setattr(_threads, "_THREAD_BYTES", 1)
+        scores, played = np.random.default_rng(0).normal(size=(9, 30, 4)), np.arange(18) % 28
+        ranks, _ = _swaps.pooled_ranks(scores, 28, played.reshape(9, 2))
+        weighted, _ = _swaps.weighted_ranks(scores, np.ones((9, 28)), played.reshape(9, 2), 28)
+        np.testing.assert_array_equal(ranks[:, :28], rankdata(scores[:, :28], axis=1) - 1)
+        np.testing.assert_array_equal(weighted, ranks)
 
     @pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
     def test_of_equal_scores_the_earlier_ranks_lower(self, dtype):
@@ -80,7 +90,7 @@ class TestPooledRanks:
                 alone = [(scores[i, :6, k] == scores[i, j, k]).sum() == 1 for k in range(5)]
                 assert tied[i, j] == 5 - sum(alone)
             assert tied[i, 6:].tolist() == tied[i, played[i]].tolist()
-        assert ranks.dtype == np.uint16
+        assert (ranks.dtype, tied.dtype) == (np.uint16, np.int32)
 
     def test_of_very_many_points_fit(self, monkeypatch):
         # As Python, since compiling it for one test takes longer than running it.
@@ -108,7 +118,10 @@ class TestPooledRanks:
         assert ranks.ravel().tolist() == [2, 0, 1]
 
 
-def test_sums_are_those_of_their_definition():
+@pytest.mark.parametrize("n_threads", ["1", "2"])
+def test_sums_are_those_of_their_definition(n_threads, monkeypatch):
+    monkeypatch.setenv("TARPON_THREADS", n_threads)
+    monkeypatch.setattr(_threads, "_THREAD_BYTES", 1)
     rng = np.random.default_rng(0)
     ranks = rng.integers(11, size=(6, 11, 3)).astype(np.uint16)
     slots, table = rng.integers(11, size=(5, 6)), rng.normal(size=(11, 4)).astype("f4")
@@ -432,6 +445,26 @@ class TestSumsByHand:
             assert (ranks != middle).any()
 
 
+def test_truths_that_are_always_in_the_middle_have_sums():
+    """Their normal scores are zero, and so is what bias and products are measured in."""
+    rng = np.random.default_rng(0)
+    draws = rng.uniform(1, 2, size=(6, 30, 2)) * np.array([1, -1] * 3)[:, None, None]
+    found = swaps.swap(
+        Simulations(draws, np.zeros((30, 2))), {"marginals": swaps.Part(HalfLines())},
+        np.ones((30, 1), "f4"), n_swaps=9, most_chosen=2, rng=rng,
+    )  # fmt: skip
+    assert all(np.isfinite(sums).all() for sums in (found.moments["marginals"], found.pairs))
+    np.testing.assert_allclose(found.moments["marginals"][0, 0], 0, atol=1e-4)
+
+
+def test_parts_take_along_what_their_simulations_need():
+    region = Values(np.arange(40).reshape(4, 10), np.arange(10))
+    part = swaps.Part(region, pooled=True).cut(slice(3, 5))
+    assert part.pooled
+    assert part.region.theta.array.tolist() == part.region.theta[3:5].tolist() == [3, 4]
+    assert part.region.samples.array.shape == (4, 2)
+
+
 class TestPartsOfSimulations:
     features = np.random.default_rng(5).normal(size=(64, 2)).astype("f4")
 
@@ -535,6 +568,21 @@ class TestPlants:
         bias = found.moments["total"][:, 0, 0]
         assert len(set(bias[[0, 10, 11, 12]].round(6))) == 4
 
+    def test_are_measured_in_units_of_the_swaps(self):
+        found = self.swap(small(levels=2), 50.0)
+        for sums in (found.slope, found.ties, found.moments["total"], found.moments["views"]):
+            np.testing.assert_allclose(sums[:10].mean(axis=0), 0, atol=1e-5)
+            np.testing.assert_allclose(sums[:10].std(axis=0), 1, atol=1e-4)
+
+    def test_that_change_nothing_are_as_far_from_the_centre_as_their_plays(self):
+        parts = {"marginals": swaps.Part(HalfLines()), "centre": swaps.Part(FromCentre())}
+        found = swaps.swap(
+            small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
+            rng=np.random.default_rng(7), plants=Moved(0.0),
+        )  # fmt: skip
+        sums = found.moments["centre"]
+        np.testing.assert_allclose(sums[13:], np.tile(sums[10:13], (2, 1, 1)), atol=1e-5)
+
     @pytest.mark.parametrize("weighted", [False, True])
     def test_leave_the_swaps_as_they_are(self, weighted):
         sims = small(weighted=weighted)
@@ -608,9 +656,9 @@ class TestSpread:
 
 
 def test_columns_are_standardised_and_constant_ones_zero():
-    columns = np.column_stack([np.arange(5.0), np.full(5, 3.0), -2 * np.arange(5.0)])
+    columns = np.column_stack([np.arange(5.0), np.full(5, 3.0), -0.1 * np.arange(5.0)])
     out = swaps._standard_columns(columns)
     assert out.dtype == np.float32
     np.testing.assert_allclose(out[:, 0], (np.arange(5) - 2) / np.sqrt(2), rtol=1e-6)
     assert not out[:, 1].any()
-    np.testing.assert_allclose(out[:, 2], -out[:, 0])
+    np.testing.assert_allclose(out[:, 2], -out[:, 0], atol=1e-6)

@@ -382,6 +382,7 @@ class TestWeightedRanks:
         ranks, tied = weighted_ranks(scores, weights, nothing, 1000)
         assert ranks[0, :, 0].tolist() == [800, 100, 250, 450]
         assert tied[0].tolist() == [0, 0, 1, 1]
+        assert (ranks.dtype, tied.dtype) == (np.uint16, np.int32)
 
     def test_of_extra_points_are_those_in_the_place_of_others(self):
         rng = np.random.default_rng(0)
@@ -404,6 +405,10 @@ class TestWeightedRanks:
         ranks, tied = weighted_ranks(scores, weights, np.array([[0, 3]]), 10)
         assert ranks[0, :, 0].tolist() == [9, 2, 7, 9, 9, 0]
         assert not tied.any()
+        scores = np.array([2.0, 1.0, 2.0, 2.0])[None, :, None]
+        weights = np.array([[0.0, 1.0, 1.0, 1.0]])
+        _, tied = weighted_ranks(scores, weights, np.empty((1, 0), int), 10)
+        assert tied[0].tolist() == [0, 0, 1, 1]
 
 
 class TestLabels:
@@ -493,6 +498,12 @@ class TestDraws:
         np.testing.assert_allclose(_unequal.weights(log_weights), [[1 / 3, 1], [1, 1], [0, 1]])
         np.testing.assert_allclose(effective(log_weights), [16 / 10, 3])
 
+    def test_weights_have_double_precision(self):
+        log_weights = np.array([[0.0], [-0.1]], dtype=np.float32)
+        found = _unequal.weights(log_weights)
+        assert found.dtype == np.float64
+        assert found[1, 0] == np.exp(float(log_weights[1, 0]))
+
     def test_are_accepted_by_their_weight(self):
         log_weights = np.log(np.random.default_rng(0).uniform(size=(6, 50)))
         kept = accepted(log_weights, np.random.default_rng(1))
@@ -564,7 +575,24 @@ class TestDense:
         out = _unequal.dense({"samples": rows, "theta": np.zeros((2, 1))}, None)
         assert out["samples"].dtype == np.float32
 
+    def test_integers_are_filled_up_with_fractions(self):
+        rows = [np.array([[1], [2]], "i2"), np.array([[3]], "i2")]
+        out = _unequal.dense({"samples": rows, "theta": np.array([[1], [4]])}, None)
+        assert out["samples"][1, 1, 0] == 3.5
+
+    def test_means_have_double_precision(self):
+        draws = np.full((3, 1), 0.1, dtype=np.float32)
+        middle = _unequal._centre(draws, np.array([0.1]))
+        assert middle[0] == pytest.approx((3 * float(np.float32(0.1)) + 0.1) / 4, rel=1e-15)
+
+    def test_one_simulation_is_enough(self):
+        out = _unequal.dense({"samples": [self.rows[1]], "theta": self.theta[:1]}, None)
+        np.testing.assert_array_equal(out["samples"][:, 0], self.rows[1])
+        assert set(out) == {"samples", "theta"}
+
     def test_says_which_draws_are_wrong(self):
+        with pytest.raises(TypeError, match="`samples` must hold real numbers"):
+            _unequal.dense({"samples": np.zeros((6, 2)) + 1j, "theta": self.theta}, [0, 2, 5, 6])
         flat = {"samples": np.zeros((7, 2)), "theta": self.theta}
         with pytest.raises(
             ValueError,

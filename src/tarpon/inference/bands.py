@@ -220,7 +220,7 @@ def _curve_inside(tails: _Tails, low: Ints, high: Ints) -> float:
         start = max(start, bottom)
         if not len(so_far):
             return 0.0
-    return float(so_far[0] / _poisson_at_mean(tails.n)) if start == tails.n else 0.0
+    return float(so_far[0] / _poisson_at_mean(tails.n))
 
 
 def _bins_inside(tails: _Tails, low: Ints, high: Ints) -> float:

@@ -13,7 +13,7 @@ one look-up a simulation and score, and no more than a block of ranks is ever st
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -106,7 +106,7 @@ class Sums:
     share_tied: float
     correlations: Floats
     features: Floats
-    measured: Results = field(default_factory=dict)
+    measured: Results
 
     def on_host(self) -> "Sums":
         """Return the same sums as NumPy arrays."""
@@ -146,12 +146,11 @@ def swap(
         beside: Returns what else is to be had of some simulations, by name.
     """
     label, choose = rng.spawn(2)
-    n_rows, n_plays = n_swaps + 1, 0 if plants is None else plants.n_plays
     slope_of = _standard_columns(sims.centres())
     recipe = _Recipe(
         components(N_LEVELS + 1 if sims.weighted else sims.n_draws + 1),
         np.sort(choose.permutation(sims.n_dims)[:most_chosen]),
-        n_rows,
+        n_swaps + 1,
         int(label.integers(2**63)),
         plants,
         beside,
@@ -170,8 +169,7 @@ def swap(
     ):
         measured.append({k: v for k, v in found.items() if k not in adder.names(found)})
         adder.add(found)
-    sums = adder.finish(sims, n_rows, n_plays, recipe.chosen, recipe.table)
-    return replace(sums, features=features, measured=joined(measured))
+    return adder.finish(sims, recipe, features, joined(measured))
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,9 +184,14 @@ class _Recipe:
     beside: Callable[[Simulations], Results] | None
 
     @property
+    def n_plays(self) -> int:
+        """The number of labellings in which a draw plays the truth, to plant errors."""
+        return self.plants.n_plays if self.plants else 0
+
+    @property
     def n_all(self) -> int:
         """The number of labellings, those with planted errors too."""
-        return self.n_rows + (self.plants.n_plays + self.plants.n_extra if self.plants else 0)
+        return self.n_rows + self.n_plays + (self.plants.n_extra if self.plants else 0)
 
     def n_bytes(self, n_dims: int, n_features: int) -> int:
         """Return about how large the sums are."""
@@ -342,9 +345,10 @@ class _Adder:
         data_width += width[every, slots] @ features
 
     def finish(
-        self, sims: Simulations, n_rows: int, n_plays: int, chosen: Ints, table: Floats
+        self, sims: Simulations, recipe: _Recipe, features: Floats, measured: Results
     ) -> Sums:
-        sums = self.sums
+        """Return the sums of all simulations, each in its own unit."""
+        sums, n_rows, chosen, table = self.sums, recipe.n_rows, recipe.chosen, recipe.table
         share_tied = float(sums["ties"][:n_rows].mean()) / (sims.n_sims * sims.n_dims)
         root = float(np.sqrt(sims.n_sims))
         # The sum of a parameter's squared normal scores, over what it is expected to be. Its
@@ -368,7 +372,7 @@ class _Adder:
         return Sums(
             sims.n_sims,
             n_rows,
-            n_plays,
+            recipe.n_plays,
             moments,
             slope=standardise(sums["slope"], n_rows),
             pairs=standardise(pairs, n_rows),
@@ -378,5 +382,6 @@ class _Adder:
             chosen=chosen,
             share_tied=share_tied,
             correlations=every / sims.n_sims,
-            features=np.empty((sims.n_sims, 0)),
+            features=features,
+            measured=measured,
         )
