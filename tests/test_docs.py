@@ -111,6 +111,16 @@ class TestTheRunner:
         with pytest.raises(AssertionError, match="does not show"):
             self.page(tmp_path, "```python\nprint(1)\n```\n")
 
+    def test_writes_files_and_does_not_run_them(self, tmp_path):
+        text = "<!-- file: one.py -->\n```python\nprint(1)\n```\n"
+        (shown,) = self.page(tmp_path, f"{text}```console\n$ python one.py\n1\n```\n")
+        assert shown.agrees
+
+    def test_goes_on_after_what_was_left_out(self, tmp_path):
+        left_out = "<!-- not run: why not -->\n```python\nprint(1)\n```\n\n"
+        (shown,) = self.page(tmp_path, f"{left_out}```python\nprint(2)\n```\n\n```text\n3\n```\n")
+        assert (shown.shown, shown.printed) == ("3\n", "2\n")
+
     def test_leaves_out_what_needs_a_package_that_is_missing(self, tmp_path):
         fence = "```python\nimport no_such_package\n```\n\n```text\n1\n```\n"
         assert self.page(tmp_path, f"<!-- needs: no_such_package -->\n{fence}") == []
@@ -118,6 +128,7 @@ class TestTheRunner:
             self.page(tmp_path, f"<!-- needs: numpy -->\n{fence}")
 
 
+@pytest.mark.slow
 def test_the_demo_prints_what_is_shown():
     answer = subprocess.run(
         [sys.executable, "-m", "tarpon", "demo"],
