@@ -125,6 +125,8 @@ def main(given: list[str]) -> None:
     options.add_argument("--again", action="store_true", help="try those again that live")
     options.add_argument("--write", action="store_true", help=f"write the table to {PAGE.name}")
     chosen = options.parse_args(given)
+    if chosen.write and chosen.studies:
+        options.error("the table has all studies: leave their names out, or `--write`.")
     names = chosen.studies or list(STUDIES)
     for name in names:
         again(STUDIES[name], WORK / name) if chosen.again else whole(STUDIES[name], WORK / name)
@@ -148,6 +150,8 @@ def again(study: Study, folder: Path) -> None:
     """Try the mutants that live, and those of code that has changed since."""
     living = [key for key, fate in fates_of(study, folder) if fate != "killed"]
     prepare(study, folder)
+    # Which test reaches what may have changed too.
+    (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
     run(folder, living)
     new = [key for key, fate in fates_of(study, folder) if fate == "not tried"]
     if new:
