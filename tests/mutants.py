@@ -95,7 +95,15 @@ STUDIES = {
         ),
     ),
     "kernels": Study(
-        {"backends._swaps": ("*_ranks__*", "*_kernel__*", "*_comparable__*", "x_add_*")},
+        {
+            "backends._swaps": (
+                "*_ranks__*",
+                "*_kernel__*",
+                "*_comparable__*",
+                "x__place__*",
+                "x_add_*",
+            )
+        },
         ("tests/test_swaps.py", "tests/test_unequal.py"),
         (
             "Whitening",
@@ -217,9 +225,9 @@ def decorated(tree: ast.Module) -> Iterator[ast.FunctionDef]:
 
 def run(folder: Path, mutants: Iterable[str]) -> None:
     """Let mutmut try some mutants."""
-    mutmut = Path(sys.executable).with_name("mutmut")
     alone = {"OMP_NUM_THREADS": "1", "TARPON_THREADS": "1", "NUMBA_CACHE_DIR": str(WORK / "numba")}
-    subprocess.run([mutmut, "run", *mutants], cwd=folder, env=os.environ | alone, check=True)
+    command = [sys.executable, "-m", "mutmut", "run", *mutants]
+    subprocess.run(command, cwd=folder, env=os.environ | alone, check=True)
 
 
 def patterns(study: Study) -> Iterator[str]:

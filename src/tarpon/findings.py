@@ -203,13 +203,9 @@ def _width_by_data(evidence: _Evidence, _: str, p_value: float) -> Finding:
 def _correlation(evidence: _Evidence, _: str, p_value: float) -> Finding:
     products = np.triu(abs(evidence.sums.pairs[0]), 1)
     a, b = np.unravel_index(np.argmax(products), products.shape)
-    sign = "more" if evidence.sums.pairs[0, a, b] > 0 else "less"
+    truths, draws = evidence.sums.correlations[:, a, b]
     a, b = evidence.sums.chosen[a], evidence.sums.chosen[b]
-    z = evidence.effects.z
-    residual = float(np.corrcoef(z[:, a], z[:, b])[0, 1])
-    size = (
-        f"the errors of the two correlate by {residual:+.2f}, {sign} positively than the draws do"
-    )
+    size = f"given the data, truths correlate by {truths:+.2f} and draws by {draws:+.2f}"
     return Finding("wrong correlation", evidence.names(int(a), int(b)), size, p_value)
 
 
