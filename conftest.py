@@ -1,4 +1,5 @@
 import importlib.util
+import signal
 
 import matplotlib
 import numpy as np
@@ -7,6 +8,11 @@ import pytest
 import tarpon
 
 matplotlib.use("Agg")
+
+# What a shell starts in the background ignores Ctrl-C, and so do its children: tests that send it
+# to theirs would wait in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Modules of packages that are not installed have no examples to run.
 _NEEDS = {
