@@ -73,7 +73,7 @@ class TestFindings:
         found = tarpon.check(samples, theta, rng=0)
         wrong = next(f for f in found.findings if f.flaw == "wrong correlation")
         assert wrong.where == ("theta_1", "theta_3")
-        assert "more positively" in wrong.size
+        assert "truths correlate by +0.5" in wrong.size
 
     def test_ignoring_the_data_needs_the_data_to_be_seen(self):
         seen = check("prior", n_dims=2)
