@@ -48,7 +48,7 @@ def whiten(
 
     def hold_in(where: slice) -> None:
         if places is not None:
-            own, extra = z[every, places][where], z[where, n_points:]
+            own, extra = z[every[where], places[where]], z[where, n_points:]
             part = counts if isinstance(counts, float) else counts[where]
             extra /= (1 + (1 - kept[where]) * part * (extra**2 - own**2)) ** 0.5
 
