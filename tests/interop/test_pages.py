@@ -1,23 +1,24 @@
 """Pages whose code needs the packages that draws come from."""
 
 import importlib.util
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-spec = importlib.util.spec_from_file_location("pages", DOCS / "pages.py")
-pages = sys.modules["pages"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(pages)
 
 
 @pytest.mark.parametrize("name", ["migrate", "tutorials/sbi", "tutorials/chains"])
 def test_code_runs_and_prints_what_is_shown(name):
     page = DOCS / f"{name}.md"
-    assert pages.needs(page)
-    for package in pages.needs(page):
-        assert importlib.util.find_spec(package), package
-    shown = list(pages.run(page))
-    assert shown
-    assert [one.printed for one in shown if not one.agrees] == []
+    needed = set(" ".join(re.findall(r"<!-- needs: (.*?) -->", page.read_text())).split())
+    assert needed
+    assert [package for package in needed if importlib.util.find_spec(package) is None] == []
+    # In a process of its own: BayesFlow switches the gradients of torch off for all others.
+    answer = subprocess.run(
+        [sys.executable, DOCS / "pages.py", page], capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
