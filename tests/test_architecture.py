@@ -49,7 +49,7 @@ def modules(name: str) -> list[Path]:
 
 
 def test_the_picture_of_the_path_of_data_is_true():
-    page = (SRC.parents[1] / "docs" / "design.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "design.md").read_text()
     drawn = page[page.index("ARROWS = [") : page.index("figure, ax")]
     arrows = ast.literal_eval(drawn.removeprefix("ARROWS = "))
     assert len(arrows) > 20
