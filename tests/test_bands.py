@@ -65,6 +65,7 @@ class TestAgainstEveryPossibleStudy:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 1500), st.integers(0, 2**32), st.floats(-1.5, 1.5))
+@pytest.mark.slow
 def test_band_and_p_value_agree_at_any_size(n_sims, n_draws, seed, tilt):
     rng = np.random.default_rng(seed)
     u = rng.beta(np.exp(tilt), np.exp(-tilt), size=n_sims)

@@ -86,6 +86,7 @@ class TestFindings:
         assert check("exact").warnings == ()
 
     @pytest.mark.parametrize("flaw", ["bias_by_x", "local_width"])
+    @pytest.mark.slow
     def test_what_an_error_depends_on_is_called_x_only_where_x_is_given(self, flaw):
         word = "bias" if flaw == "bias_by_x" else "width"
         sims = zoo(flaw, n_dims=2, n_sims=600, rng=0)

@@ -40,7 +40,7 @@ def load_pages():
 
 pages = load_pages()
 RUN = [page for page in PAGES if pages.has_code(page)]
-FAST = DOCS / "start.md"
+FAST = DOCS / "index.md"
 
 
 def name(page):

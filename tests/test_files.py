@@ -875,6 +875,7 @@ def test_what_a_fuzzer_found_stays_fixed(path, tmp_path, monkeypatch):
     fuzz["feed"](path.name.partition("-")[0], path.read_bytes(), tmp_path)
 
 
+@pytest.mark.slow
 def test_attributes_that_make_the_library_hang_are_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr("tarpon.adapters._trees._PATIENCE", 3)
     (tmp_path / "hangs.nc").write_bytes((CORPUS / "nc-hangs").read_bytes())

@@ -48,6 +48,7 @@ class TestFlaw01PValuesThatAreNone:
 
 
 class TestFlaw02ABoxAroundTheTruths:
+    @pytest.mark.slow
     def test_lognormal_parameters_do_not_alarm(self):
         n_studies, alarms = 150, 0
         for seed in range(n_studies):
@@ -184,6 +185,7 @@ class TestFlaw09RanksScaledByTheirMaximum:
 
 
 class TestFlaw10CorrelatedParameters:
+    @pytest.mark.slow
     def test_the_familywise_level_holds(self):
         n_studies, alarms = 300, 0
         for seed in range(n_studies):

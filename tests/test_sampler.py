@@ -85,6 +85,7 @@ def test_samplers_with_and_without_a_generator():
 
 
 @pytest.mark.parametrize("on_invalid", ["raise", "drop"])
+@pytest.mark.slow
 def test_what_fails_or_never_ends_is_named(on_invalid):
     theta, x = study(8)
     x[:, 0] = [0, 9, 0, 0, -9, 0, 9, 0]

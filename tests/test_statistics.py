@@ -46,6 +46,7 @@ class TestRowPValues:
             kstest(np.array(p) - rng.uniform(0, 1 / 40, size=2000), "uniform").pvalue > FALSE_ALARM
         )
 
+    @pytest.mark.slow
     def test_adjusted_p_values_keep_the_familywise_rate(self):
         rng = np.random.default_rng(3)
         alarms = sum(
