@@ -856,8 +856,8 @@ class TestInspect:
         assert "1 of 7 simulations hold NaN or infinite values, the first at index 3" in said
 
     def test_misuse(self, tmp_path):
-        assert "there is no file" in self.run(tmp_path / "none.npz").stderr
-        assert "is not ROLE=NAME" in self.run(tmp_path, "--array", "samples").stderr
+        assert "there is no file" in self.run(tmp_path / "none.npz").output
+        assert "is not ROLE=NAME" in self.run(tmp_path, "--array", "samples").output
 
 
 def test_the_page_on_files_names_all_roles():
