@@ -142,7 +142,7 @@ class Run:
             for _ in self._computed(name, function, task, order):
                 pass
             if final:
-                there = sum(self._known(name, k) is not None for k in range(n_blocks))
+                there = n_blocks - len(self._missing(name, n_blocks))
                 raise Unfinished(
                     f"shard {i}/{n} is done, {there} of {n_blocks} blocks are in "
                     f"{str(self.folders[0])!r}. When all are, `tarpon merge` gives the answer."
@@ -197,12 +197,16 @@ class Run:
         if self.engine.progress:
             self.engine.progress(name, n_done, n_blocks)
 
-    def _refuse_missing(self, name: str, n_blocks: int) -> None:
-        missing = [
+    def _missing(self, name: str, n_blocks: int) -> list[int]:
+        """Return the blocks of which no folder has a file."""
+        return [
             k
             for k in range(n_blocks)
             if not any((folder / _file(name, k)).exists() for folder in self.folders)
         ]
+
+    def _refuse_missing(self, name: str, n_blocks: int) -> None:
+        missing = self._missing(name, n_blocks)
         if missing:
             raise ValueError(
                 f"{len(missing)} of {n_blocks} blocks of {name!r} are missing, the first is "

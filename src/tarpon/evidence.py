@@ -10,7 +10,7 @@ import numpy as np
 from ._types import Array, Floats, Ints
 from ._unequal import Draws
 from .effects import Effects
-from .inference.portfolio import MOST_FEATURES
+from .inference.portfolio import MOST_FEATURES, SCORE
 from .inference.statistics import adjusted, log_ratio
 from .inference.swaps import RANK, Sums
 from .ranks import Ranks
@@ -21,7 +21,6 @@ from .verdict import Estimate, Reading
 _MOST_KEPT = 10
 _MOST_TRENDS = 4
 _MOST_BINS, _FEWEST_IN_BIN = 8, 15
-_SCORE = "score: "
 
 Item = TypeVar("Item")
 
@@ -180,10 +179,10 @@ def _joint(measured: dict[str, Array], n_draws: int, seed: int, draws: Draws) ->
     known = {"centre": "distance from the centre", "density": "the estimator's density"}
     for name, values in measured.items():
         part = name.removeprefix(RANK)
-        if name.startswith(RANK) and (part in known or part.startswith(_SCORE)):
+        if name.startswith(RANK) and (part in known or part.startswith(SCORE)):
             ranks = Ranks(np.asarray(values).astype(np.int64), n_draws)
             reading = Reading.OUTWARD if part in known else Reading.MIXED
-            named = known.get(part, part.removeprefix(_SCORE))
+            named = known.get(part, part.removeprefix(SCORE))
             yield Result("joint", ranks, reading, (named,), seed, draws)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from ._types import Floats
 from .effects import Effects
+from .inference.portfolio import SCORE
 from .inference.statistics import log_mean_exp, log_ratio, row_p_values, standardise
 from .inference.swaps import Sums
 from .simulations import Simulations
@@ -132,7 +133,7 @@ def _statistics(sums: Sums, families: dict[str, Floats]) -> dict[str, Floats]:
         statistics["wrong correlation"] = families["pairs"]
     if "ties" in families:
         statistics["rounded"] = families["ties"]
-    return statistics | {k: v for k, v in families.items() if k.startswith("score: ")}
+    return statistics | {k: v for k, v in families.items() if k.startswith(SCORE)}
 
 
 Describe = Callable[[_Evidence, str, float], "Finding | None"]
@@ -215,7 +216,7 @@ def _rounded(evidence: _Evidence, _: str, p_value: float) -> Finding:
 
 
 def _score(evidence: _Evidence, name: str, p_value: float) -> Finding:
-    own = name.removeprefix("score: ")
+    own = name.removeprefix(SCORE)
     return Finding(f"wrong in your score “{own}”", (), "", p_value)
 
 

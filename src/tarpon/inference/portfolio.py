@@ -27,7 +27,7 @@ from .swaps import Part, Plants, Sums, swap
 N_BALLS = 16
 MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are made
 MOST_FEATURES = 64
-_SCORE = "score: "
+SCORE = "score: "  # names the families of scores of the user's own
 _ROW_BYTES = 16 * 2**20
 _TIED = 0.01  # the share of tied points from which ties are worth a family
 
@@ -96,7 +96,7 @@ def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> di
         chosen["residuals"] = Part(Residuals())
     if sims.log_prob_samples is not None:
         chosen["density"] = Part(HighestDensity())
-    return chosen | {_SCORE + name: Part(region) for name, region in scores.items()}
+    return chosen | {SCORE + name: Part(region) for name, region in scores.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ def moment_families(
     if share_tied > _TIED:
         families["ties"] = log_ratio(ties)
     for name in moments:
-        if name.startswith(_SCORE):
+        if name.startswith(SCORE):
             families[name] = log_mean_exp(log_ratio(moments[name]).sum(axis=1))
     return {name: host(values) for name, values in families.items()}
 
