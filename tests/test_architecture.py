@@ -12,8 +12,8 @@ SRC = Path(tarpon.__file__).parent
 _LAYERS = """
     _version _lazy _progress _types _arrays _sources _stored _check _shapes _suspicions _unequal
     backends engine _whiten blocks _validity _held _passes simulations _begin metrics references
-    regions ranks curves inference adversaries verdict effects findings results diagnostics compat
-    evidence checks gate monitors planning problems adapters plots report experiments
+    regions ranks curves inference adversaries verdict effects beyond findings results diagnostics
+    compat evidence checks gate monitors planning problems adapters plots report experiments
     _running runner _live cli pytest_plugin __main__ __init__
 """
 LAYERS = _LAYERS.split()

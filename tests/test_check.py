@@ -9,6 +9,7 @@ from scipy.stats import binom
 
 import tarpon
 from tarpon import Simulations, references
+from tarpon.effects import measure
 from tarpon.problems import FLAWS, zoo
 from tarpon.regions import Scores
 
@@ -135,6 +136,30 @@ class TestParameters:
             zoo("exact", n_sims=4000, n_draws=n_draws, n_dims=1, rng=0), rng=0, n_swaps=19
         )
         assert abs(found.parameters[0].width.value - 1) < 0.06
+
+    def test_heavy_tails_do_not_fake_a_width(self):
+        # Draws and truths have variance one, but that of twenty draws varies a lot.
+        rng = np.random.default_rng(0)
+        sd = rng.choice([1.0, 3.0], p=[0.9, 0.1], size=(20, 4000, 1)) / np.sqrt(1.8)
+        draws = sd * rng.normal(size=sd.shape)
+        found = tarpon.check(draws, rng.normal(size=(4000, 1)), rng=0, n_swaps=19)
+        assert abs(found.parameters[0].width.value - 1) < 0.06
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_a_draw_is_measured_by_all_the_others(self, weighted):
+        rng = np.random.default_rng(0)
+        draws, log_weights = rng.normal(size=(8, 3, 2)), weighted * rng.normal(size=(8, 3))
+        more = {"log_weights": log_weights, "log_weights_theta": np.zeros(3)} if weighted else {}
+        sims = tarpon.Simulations(draws, rng.normal(size=(3, 2)), **more)
+        share = np.exp(log_weights) / np.exp(log_weights).sum(axis=0)
+        squares = np.zeros((3, 2))
+        for j in range(8):
+            others = np.delete(share, j, axis=0)[..., None] / (1 - share[j])[:, None]
+            rest = np.delete(draws, j, axis=0)
+            mean = (others * rest).sum(axis=0)
+            variance = (others * (rest - mean) ** 2).sum(axis=0) / (1 - (others**2).sum(axis=0))
+            squares += share[j][:, None] * (draws[j] - mean) ** 2 / variance
+        assert measure(sims)["square"] == pytest.approx(squares)
 
 
 class TestOutcome:

@@ -17,6 +17,8 @@ from .regions import HalfLines
 from .simulations import Simulations
 from .verdict import Estimate, held
 
+_LEFT_OUT = 64  # of draws that count alike, so many at least are compared with all the others
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -27,8 +29,8 @@ class Parameter:
     Arguments:
         name: Its name.
         bias: The mean of -z: how far the draws lie above the truths, in posterior sd.
-        width: The sd of z, corrected for the number of draws: by which factor the truths
-            scatter more widely than the draws. Above 1 is overconfident.
+        width: The sd of z over that of a draw, measured by all other draws: by which factor the
+            truths scatter more widely than the draws. Above 1 is overconfident.
         contraction: One minus the posterior's variance over that of the truths.
         recovery: The correlation of the draws' mean with the truth.
         coverage_68: The share of truths in the central 68 % of the draws.
@@ -54,6 +56,7 @@ class Effects:
         truth: The truths.
         mean: The means of the draws.
         sd: Their standard deviations.
+        square: The mean square of a draw about the mean of the others, in sd of the others.
         outside: Whether the truth lies beyond all draws.
         worth: How many equal draws a typical simulation has.
         ranks: Of the truths among the draws, parameter by parameter.
@@ -62,6 +65,7 @@ class Effects:
     truth: Floats
     mean: Floats
     sd: Floats
+    square: Floats
     outside: Array
     worth: float
     ranks: Ranks
@@ -73,6 +77,7 @@ class Effects:
             host(sims.theta).astype(float),
             measured["mean"],
             measured["sd"],
+            measured["square"],
             measured["outside"],
             float(np.median(measured["worth"])),
             broken(measured, sims, rng),
@@ -93,10 +98,10 @@ class Effects:
         """Return the factor of one parameter, or of all together."""
         z = self.z if k is None else self.z[:, [k]]
         square = np.square(z - z.mean(axis=0)).mean(axis=1)
-        n = len(square)
-        # For normal draws z follows Student's t, whose variance is this.
-        expected = (1 + 1 / self.worth) * (self.worth - 1) / max(self.worth - 3, 0.5)
-        factor = np.sqrt(square.mean() * n / (n - 1) / expected)
+        n, draws = len(square), (self.square if k is None else self.square[:, k]).mean()
+        # Draws are measured by one draw less than truths are.
+        expected = draws * _of_normal(self.worth) / _of_normal(self.worth - 1)
+        factor = np.sqrt(square.mean() * n / (n - 1) / (expected or np.inf))
         relative = square.std(ddof=1) / np.sqrt(n) / max(2 * square.mean(), 1e-300)
         ratio = np.exp(1.96 * relative)
         return Estimate(float(factor), float(factor / ratio), float(factor * ratio))
@@ -117,6 +122,7 @@ class Effects:
             truth=self.truth[where],
             mean=self.mean[where],
             sd=self.sd[where],
+            square=self.square[where],
             outside=self.outside[where],
             ranks=Ranks(self.ranks.values[where], self.ranks.n_draws),
         )
@@ -149,34 +155,58 @@ def measure(sims: Simulations) -> Results:
 
 def _measure(block: Block) -> Results:
     draws, truth = double(block.points[1:]), block.points[0]
-    mean, variance, worth, low, high = _weighted(block, draws) if block.weighted else _equal(draws)
-    unbiased = beside((worth / np.maximum(worth - 1, 0.5))[:, None], draws)
+    share = _shares(block, draws)
+    mean = (share * draws).sum(axis=0)
+    deviation = draws - mean
+    variance = (share * deviation**2).sum(axis=0)
+    alike = (share**2).sum(axis=0)  # the chance that two draws by weight are the same
+    low, high = _ends(draws, share)
+    some = slice(None, None, 1 if block.weighted else max(1, len(draws) // _LEFT_OUT))
     found = {
         "mean": mean,
-        "sd": (variance * unbiased) ** 0.5,
+        "sd": (variance / (1 - alike).clip(min=1e-9)) ** 0.5,
+        "square": _left_out(share[some], deviation[some], variance, alike),
         "outside": (truth < low) | (truth > high),
-        "worth": worth,
+        "worth": 1 / alike[:, 0],
     }
     return {name: host(values) for name, values in found.items()}
 
 
-def _equal(draws: Array) -> tuple[Array, ...]:
-    """Return mean, variance, number, smallest and largest of draws."""
-    xp, mean = namespace(draws), draws.mean(axis=0)
-    variance = ((draws - mean) ** 2).mean(axis=0)
-    worth = np.full(draws.shape[1], float(len(draws)))
-    return mean, variance, worth, xp.amin(draws, axis=0), xp.amax(draws, axis=0)
+def _shares(block: Block, draws: Array) -> Array:
+    """Return how much each draw counts in its simulation, `(n_draws, n_block, 1)`."""
+    if not block.weighted:
+        return namespace(draws).full_like(draws[..., :1], 1 / len(draws))
+    weights = _unequal.weights(block.log_weights[1:])
+    return beside((weights / weights.sum(axis=0))[..., None], draws)
 
 
-def _weighted(block: Block, draws: Array) -> tuple[Array, ...]:
-    """Return the same of draws by their weights, and of those that weigh anything."""
-    xp, weights = namespace(draws), _unequal.weights(block.log_weights[1:])
-    share = beside((weights / weights.sum(axis=0))[..., None], draws)
-    mean = (share * draws).sum(axis=0)
-    variance = (share * (draws - mean) ** 2).sum(axis=0)
-    low = xp.amin(xp.where(share > 0, draws, np.inf), axis=0)
-    high = xp.amax(xp.where(share > 0, draws, -np.inf), axis=0)
-    return mean, variance, _unequal.effective(block.log_weights[1:]), low, high
+def _ends(draws: Array, share: Array) -> tuple[Array, Array]:
+    """Return the smallest and largest of the draws that count."""
+    xp, there = namespace(draws), share > 0
+    if there.all():
+        return xp.amin(draws, axis=0), xp.amax(draws, axis=0)
+    low = xp.amin(xp.where(there, draws, np.inf), axis=0)
+    return low, xp.amax(xp.where(there, draws, -np.inf), axis=0)
+
+
+def _left_out(share: Array, deviation: Array, variance: Array, alike: Array) -> Array:
+    """Return the mean square of a draw about the mean of the others, in sd of the others.
+
+    A truth that is one more draw has the same: no assumption on the shape of the posterior.
+    """
+    where, others = namespace(share).where, 1 - share
+    others = where(others > 0, others, 1.0)
+    square = (deviation / others) ** 2
+    left = variance / others - share * square
+    unbiased = 1 - (alike - share**2) / others**2
+    there = left > 1e-12 * variance  # or the others are all the same
+    square = where(there, square * unbiased / where(there, left, 1.0), 0.0)
+    return (share * square).sum(axis=0) / share.sum(axis=0)
+
+
+def _of_normal(n_draws: float) -> float:
+    """Return the mean square of a normal truth in sd of its draws: that of Student's t."""
+    return (1 + 1 / n_draws) * (n_draws - 1) / max(n_draws - 3, 0.5)
 
 
 def _correlations(a: Floats, b: Floats) -> Floats:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._types import Floats
+from .beyond import Beyond
 from .effects import Effects
 from .inference.portfolio import SCORE
 from .inference.statistics import log_mean_exp, log_ratio, row_p_values, standardise
@@ -78,13 +79,16 @@ def findings(
     kept = [name for name in order if adjusted[name] <= level or single[name] <= level / 5]
     # Rejected as a whole and no flaw on its own: the two likeliest.
     kept = kept or [name for name in order[:2] if single[name] <= level]
+    beyond = Beyond.of(sums, effects) if {"biased", "width"} & set(kept) else None
+    if beyond is not None:
+        kept = [name for name in kept if beyond.p_values.get(name, 0.0) <= level / 5]
     evidence = _Evidence(sims, sums, effects, frozenset(kept))
     found = [_DESCRIBE.get(name, _score)(evidence, name, adjusted[name]) for name in kept]
     named = [finding for finding in found if finding is not None]
     if not named:
         shape = min(_share_above(families[name]) for name in _SHAPE if name in families)
         named = [Finding("wrong shape", (), "no single number describes it", shape)]
-    return (*named, *_outside(evidence, level))
+    return (*named, *_outside(evidence, beyond, level))
 
 
 def warnings(effects: Effects, chained: str | None) -> tuple[str, ...]:
@@ -232,7 +236,7 @@ _DESCRIBE: dict[str, Describe] = {
 }
 
 
-def _outside(evidence: _Evidence, level: float) -> tuple[Finding, ...]:
+def _outside(evidence: _Evidence, beyond: Beyond | None, level: float) -> tuple[Finding, ...]:
     """Return whether truths lie beyond all of their draws more often than draws would."""
     from scipy.special import bdtrc
 
@@ -240,7 +244,8 @@ def _outside(evidence: _Evidence, level: float) -> tuple[Finding, ...]:
         return ()  # there is no one number of truths to expect there
     outside = evidence.effects.outside.sum(axis=0)
     n_sims, expected = evidence.sims.n_sims, 2 / (evidence.sims.n_draws + 1)
-    p = bdtrc(np.maximum(outside - 1, 0), n_sims, expected) * evidence.sims.n_dims
+    explained = expected if beyond is None else np.maximum(beyond.outside, expected)
+    p = bdtrc(np.maximum(outside - 1, 0), n_sims, explained) * evidence.sims.n_dims
     k = int(np.argmin(np.where(outside > 0, p, 1.0)))
     if outside[k] <= 4 * n_sims * expected or p[k] > level / 10:
         return ()
