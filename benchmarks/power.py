@@ -78,15 +78,19 @@ TESTS: dict[str, Callable[[Simulations, int], float]] = {
 }
 
 
-def study(flaw: str, n_dims: int, n_swaps: int, seed: int) -> tuple[list[float], bool]:
-    """Return the p-values of all tests, `check` first, and whether its words were right."""
+def study(flaw: str, n_dims: int, n_swaps: int, seed: int) -> tuple[list[float], bool, int]:
+    """Return the p-values of all tests, `check` first, and what its words were worth.
+
+    That is whether one of them was right, and how many were not.
+    """
     warnings.simplefilter("ignore")
     rng = np.random.default_rng([seed, n_dims, list(FLAWS).index(flaw)])
     sims = zoo(flaw, n_dims=n_dims, rng=rng)
     check = tarpon.check(sims, n_swaps=n_swaps, rng=seed)
     words = {finding.flaw for finding in check.findings}
     others = [test(sims, seed) for test in TESTS.values()]
-    return [check.p_value, *others], bool(words & set(FLAWS[flaw].words))
+    right = set(FLAWS[flaw].words)
+    return [check.p_value, *others], bool(words & right), len(words - right)
 
 
 def main() -> None:
@@ -96,28 +100,29 @@ def main() -> None:
     parser.add_argument("--swaps", type=int, default=499, help="swaps of `check`")
     options = parser.parse_args()
     names = ["check", *TESTS]
-    lines = [f"| flaw | parameters | {' | '.join(names)} | right word |"]
-    lines += ["|---|--:|" + "--:|" * (len(names) + 1)]
+    lines = [f"| flaw | parameters | {' | '.join(names)} | right word | other words |"]
+    lines += ["|---|--:|" + "--:|" * (len(names) + 2)]
     powers = {}
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor() as pool:
         for flaw, about in FLAWS.items():
             for n_dims in DIMS:
                 run = partial(study, flaw, n_dims, options.swaps)
                 done = list(pool.map(run, range(options.runs), chunksize=5))
-                p = np.array([values for values, _ in done])
+                p = np.array([values for values, _, _ in done])
                 rejected = p <= LEVEL
                 seen = ~np.isnan(p)
                 power = np.where(seen.any(axis=0), rejected.sum(axis=0), np.nan)
                 power = power / np.maximum(seen.sum(axis=0), 1)
                 powers[flaw, n_dims] = power
-                right = [word for (_, word), hit in zip(done, rejected[:, 0], strict=True) if hit]
-                share = f"{np.mean(right):.2f}" if right and about.words else ""
-                cells = " | ".join("" if np.isnan(value) else f"{value:.2f}" for value in power)
-                lines.append(f"| {about.label} | {n_dims} | {cells} | {share} |")
+                words = [some for (_, *some), hit in zip(done, rejected[:, 0], strict=True) if hit]
+                named = np.mean(words, axis=0) if words and about.words else [np.nan] * 2
+                row = [*power, *named]
+                cells = " | ".join("" if np.isnan(value) else f"{value:.2f}" for value in row)
+                lines.append(f"| {about.label} | {n_dims} | {cells} |")
                 print(lines[-1], flush=True)
     flawed = np.array([power for (flaw, _), power in powers.items() if flaw != "exact"])
     mean = " | ".join(f"{value:.2f}" for value in np.nanmean(flawed, axis=0))
-    lines.append(f"| **mean over flaws** | | {mean} | |")
+    lines.append(f"| **mean over flaws** | | {mean} | | |")
     print(lines[-1])
     if options.write:
         _write(lines, powers, names, options)
@@ -133,8 +138,9 @@ def _write(lines: list[str], powers: dict, names: list[str], options: argparse.N
         "observations and, like HPD, the estimator's density where it has one; TARP has one "
         "uniform reference, as in the paper; SBC is adjusted by Bonferroni; C2ST is a boosted "
         f"classifier of truths against draws and observations ({N_C2ST} studies); sbi is what its "
-        "`check_tarp` returns. The last column is the share of rejected studies in which "
-        "`check` called the flaw by a right name.",
+        "`check_tarp` returns. Of the studies that `check` rejects, the "
+        "last columns have the share in which it called the flaw by a right name, and how many "
+        "other names it gave besides, on average.",
         "",
         "![Power of every test on every flaw](images/power.png)",
         "",
