@@ -16,6 +16,7 @@ the likeliest :math:`b` and :math:`s`; the third and fourth are what is left of 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,12 +37,14 @@ class Cells:
         scale: How widely they scatter, in the same units.
         share: Of the truths in each cell, `(n_cells,)`.
         moments: The components of truths in each cell, `(n_cells, 4)`.
+        noise: The sd of each component over the truths, `(4,)`.
     """
 
     shift: float
     scale: float
     share: Floats
     moments: Floats
+    noise: Floats
 
     @classmethod
     def of(cls, levels: Floats, shift: float, scale: float) -> "Cells":
@@ -60,8 +63,9 @@ class Cells:
         share = np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
         falls = np.exp(-0.5 * edges**2) / np.sqrt(2 * np.pi)
         below = np.stack([np.ones_like(edges), edges, edges**2 - 1, edges**3 - 3 * edges])
-        moments = -np.diff(below * falls) / np.maximum(share, 1e-300)
-        return cls(shift, scale, share, moments.T / np.sqrt([1.0, 2.0, 6.0, 24.0]))
+        moments = (-np.diff(below * falls) / np.maximum(share, 1e-300)).T
+        moments /= np.sqrt([1.0, 2.0, 6.0, 24.0])
+        return cls(shift, scale, share, moments, np.sqrt(share @ moments**2))
 
     @classmethod
     def fitted(cls, levels: Floats, histogram: Ints) -> "Cells":
@@ -96,24 +100,25 @@ class Beyond:
     def of(cls, sums: Sums, effects: Effects) -> "Beyond":
         """Return what is left once every parameter is shifted and scaled to be right."""
         levels = np.linspace(0.0, 1.0, effects.ranks.n_draws + 2)
-        chosen, ones = set(sums.chosen.tolist()), np.ones((sums.n_sims, 1))
-        skewness, trends, outside = [], [], []
-        width, tails = np.zeros((2, sums.n_sims))
+        chosen, features = set(sums.chosen.tolist()), sums.features
+        skewness, tails, trends, outside = [], [], [], []
+        width, all_tails = np.zeros((2, sums.n_sims))
         for k, column in enumerate(effects.ranks.values.T):
             histogram = np.bincount(column, minlength=len(levels) - 1)
             cells = Cells.fitted(levels, histogram)
-            first, second, third, fourth = cells.moments[column].T
-            width, tails = width + second, tails + fourth
-            skewness.append(_errors(third, ones))
+            first, second, third, fourth = (cells.moments / cells.noise)[column].T
+            width, all_tails = width + second, all_tails + fourth
+            skewness.append(_error(third))
+            tails.append(_error(fourth))
             trends.append(_errors(first, _centred(effects.mean[:, [k]])))
             if k in chosen:
-                trends.append(_errors(first, sums.features))
+                trends.append(_errors(first, features))
             outside.append(_outside(levels, histogram))
         left = {
-            "skewed": np.concatenate(skewness),
-            "wrong tails": _errors(tails, ones),
+            "skewed": np.array(skewness),
+            "wrong tails": np.array([*tails, _error(_scaled(all_tails))]),
             "bias by data": np.concatenate(trends),
-            "width by data": _errors(_centred(width), sums.features),
+            "width by data": _errors(_scaled(_centred(width)), features),
         }
         return cls({name: _p_value(errors) for name, errors in left.items()}, np.array(outside))
 
@@ -134,10 +139,18 @@ def _centred(values: Floats) -> Floats:
     return values - values.mean(axis=0)
 
 
+def _scaled(values: Floats) -> Floats:
+    return values / (values.std() or 1.0)
+
+
+def _error(values: Floats) -> Any:
+    """Return a sum over simulations in standard errors, of values with variance one."""
+    return values.sum() / np.sqrt(len(values))
+
+
 def _errors(values: Floats, along: Floats) -> Floats:
-    """Return sums of products over simulations in standard errors, one a column of `along`."""
-    noise = np.sqrt(np.square(values) @ np.square(along))
-    return values @ along / np.where(noise > 0, noise, np.inf)
+    """Return the same of products, one a column of `along`."""
+    return values @ along / np.sqrt(np.square(along).sum(axis=0)).clip(min=1e-300)
 
 
 def _p_value(errors: Floats) -> float:
