@@ -4,12 +4,14 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -28,17 +30,7 @@ PAGES = [
 ]
 PAGES = [page for page in PAGES if "_build" not in page.parts]
 OUTSIDE = re.compile(r"^(https?:)?//")
-
-
-def load_pages():
-    spec = importlib.util.spec_from_file_location("pages", DOCS / "pages.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["pages"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-pages = load_pages()
+pages = SimpleNamespace(**runpy.run_path(str(DOCS / "pages.py")))
 RUN = [page for page in PAGES if pages.has_code(page)]
 FAST = DOCS / "index.md"
 
