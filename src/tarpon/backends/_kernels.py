@@ -17,7 +17,7 @@ import numpy as np
 from .._types import Array, Floats, Ints
 from ._memory import blocks, exact, window, working
 from ._rows import Pair, extent_rows, l1, l2, long_rows, order, periodic, short_rows, smaller_rows
-from ._terms import centered, table_of
+from ._terms import centered, prepare
 from ._threads import each, n_threads_for, share
 from ._vectors import N_COLUMNS, N_ROWS
 
@@ -80,16 +80,12 @@ def _closer(
 ) -> tuple[Ints, Ints]:
     """Count the draws for which the terms sum to less than zero, and to zero."""
     dtype = working(samples.dtype)
-    turn = np.where(np.isfinite(period), period, 0.0)
     counts = np.zeros((2, len(theta)), dtype=np.int64)
     for sims, block in blocks(samples, dtype):
         truth = exact(theta[sims], dtype)
         away = np.subtract(theta[sims], centers[sims], dtype=float)
-        away -= turn * np.rint(away / period)
-        table = table_of(scale, away, period, float(np.finfo(truth.dtype).eps))
-        counts[:, sims] += _count(
-            term, block, truth, away.astype(truth.dtype), table.astype(truth.dtype)
-        )
+        constants = prepare(term.__name__, truth, away[:, None], scale, period)
+        counts[:, sims] += _count(term, block, truth, constants.away[:, 0], constants.table)
     return counts[0], counts[1]
 
 

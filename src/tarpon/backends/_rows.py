@@ -26,8 +26,9 @@ _Constants: TypeAlias = tuple[Array, Array, Array, int]
 _index = np.uint64
 
 
-# Terms, of numbers or of tiles, each as two factors; `away` is t - r. Only their products and
-# sums may be rearranged: the factors are exact where a draw equals the truth or its mirror image.
+# Terms, of numbers or of tiles, each as two factors, from constants that `_terms.prepare` makes.
+# Only their products and sums may be rearranged: the factors are exact where a draw equals the
+# truth or its mirror image.
 
 
 @register_jitable(fastmath=False)
@@ -36,7 +37,7 @@ def l2(draw: Any, truth: Any, away: Any, scale: Any, *_: Any) -> Any:
     # Each gets the square root of the weight: the weight itself, or the square of a step, may
     # be out of range in single precision.
     step = scale * (draw - truth)
-    return step, step + scale * (away + away)
+    return step, step + scale * away
 
 
 @register_jitable(fastmath=False)

@@ -48,7 +48,7 @@ def prepare(
     if term == "periodic":
         turns = xp.round(away / beside(np.asarray(period), away))
         away = away - beside(np.where(np.isfinite(period), period, 0.0), away) * turns
-    table: Array = table_of(scale, away, period, float(xp.finfo(truth.dtype).eps))
+    table: Array = _table(scale, away, period, float(xp.finfo(truth.dtype).eps))
     away = 2 * away if term == "l2" else away
     away, table = (xp.asarray(beside(a, truth), dtype=truth.dtype) for a in (away, table))
     return Constants(truth, away, table)
@@ -67,7 +67,7 @@ def gap(term: str, draws: Array, constants: Constants, center: int, xp: Any) -> 
     return ((scale * step) * (scale * (step + away))).sum(-1)
 
 
-def table_of(scale: Floats, away: Array, period: Floats | float, eps: float) -> Floats:
+def _table(scale: Floats, away: Array, period: Floats | float, eps: float) -> Floats:
     """Return scale, period and its inverse of each parameter, `(3, n_dims)`.
 
     Arguments:
