@@ -142,6 +142,7 @@ def _count(
         count = _count_long(term, by_sims)
 
     def run(first: int, last: int, counts: Array) -> None:
+        """Count some of the simulations, or some tiles of the draws of all."""
         if by_sims:
             count(flat, steps, (0, n_draws), (first, last), constants, counts)
             return
@@ -169,6 +170,7 @@ def _count_short(
     n_streams = (2 if n_dims * itemsize > 4 else 1) if by_sims else (4 if n_dims <= 4 else 2)
 
     def count(flat: Array, steps: Pair, draws: Pair, *rest: Any) -> None:
+        """Count the draws that fill all streams, and then those that are left."""
         whole = draws[1] - (draws[1] - draws[0]) % n_streams
         if draws[0] < whole:
             kernel = short_rows(term, n_dims, n_streams, by_sims, dense)
@@ -184,6 +186,7 @@ def _count_long(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
     """Return what counts longer rows, in tiles of draws; those left over fill a part of one."""
 
     def count(flat: Array, steps: Pair, draws: Pair, *rest: Any) -> None:
+        """Count the draws that fill whole tiles, and then those that are left."""
         kernel = long_rows(term, by_sims)
         n_times, n_left = divmod(draws[1] - draws[0], N_ROWS)
         apart, along = (n_times, 1) if by_sims else (1, N_ROWS)

@@ -80,6 +80,7 @@ def short_rows(
     def kernel(
         flat: Array, steps: Pair, draws: Pair, sims: Pair, constants: _Constants, counts: Array
     ) -> None:
+        """Count all streams of some simulations, one number of a row after the other."""
         truth, away, table, _ = constants
         along_draws = _index(n_dims if dense and by_sims else steps[0])
         along_sims = _index(n_dims if dense and not by_sims else steps[1])
@@ -120,6 +121,7 @@ def long_rows(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
         constants: _Constants,
         counts: Array,
     ) -> None:
+        """Count all tiles of some simulations, a few parameters of a tile at a time."""
         truth, away, table, n_dims = constants
         first, n_rows, n_times = _index(draws[0]), _index(draws[1]), _index(draws[2])
         apart, along = _index(draws[3] * steps[0]), _index(draws[4])
