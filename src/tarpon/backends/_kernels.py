@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from .._types import Array, Floats, Ints
-from ._memory import blocks, exact, window, working
+from ._memory import blocks, window, working
 from ._rows import Pair, extent_rows, l1, l2, long_rows, order, periodic, short_rows, smaller_rows
-from ._terms import centered, prepare
+from ._terms import centered, exact, prepare
 from ._threads import each, n_threads_for, share
 from ._vectors import N_COLUMNS, N_ROWS
 
