@@ -44,6 +44,16 @@ def test_modules_import_only_from_above(path):
         assert name in above or name == layer(path) or name in late, f"line {line} looks down"
 
 
+def test_modules_name_each_other_by_their_place():
+    """Or the tests of the import order would not see it."""
+    for path in SRC.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("tarpon") for alias in node.names), path
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                assert not node.module.startswith("tarpon"), path
+
+
 def modules(name: str) -> list[Path]:
     place = SRC.joinpath(*name.split("."))
     return list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
