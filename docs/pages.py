@@ -59,41 +59,72 @@ class Shown:
         return _like(self.printed.rstrip().splitlines(), self.shown.rstrip().splitlines())
 
 
+@dataclass(frozen=True)
+class Fence:
+    """Code of a page or what it prints, with what the comments above it say.
+
+    Arguments:
+        kind: "python", also for code that readers do not see; "console" or "text".
+        code: What is in it.
+        span: Where that stands in the page.
+        file: The file that it is, if any.
+        left_out: Whether it is left out.
+    """
+
+    kind: str
+    code: str
+    span: tuple[int, int]
+    file: str
+    left_out: bool
+
+
 def run(page: Path) -> Iterator[Shown]:
     """Run `page` in the current folder; yield all that it shows.
 
     Raises:
         AssertionError: If something is printed and not shown.
     """
-    text, names, printed = page.read_text(), {"__name__": "__main__", "PAGE": page}, ""
-    skip_all = skip = False
-    left_out, file = False, ""
+    names, printed = {"__name__": "__main__", "PAGE": page}, ""
     Path("images").mkdir(exist_ok=True)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")  # what an earlier page has left open
-    for part in _PART.finditer(text):
-        if part["needs"]:
-            skip = any(importlib.util.find_spec(name) is None for name in part["needs"].split())
-            skip_all |= skip and part.start() == 0
-        elif part["why"]:
-            skip = True
-        elif part["file"]:
-            file = part["file"]
-        elif part["kind"] == "text":
-            if not (skip or left_out):
-                yield Shown(part.span("code"), part["code"], printed)
-            printed, skip, left_out = "", False, False
-        elif skip or skip_all:
-            file, skip, left_out = "", False, True  # with what it would have printed
-        elif part["kind"] == "console":
-            yield Shown(part.span("code"), part["code"], _answers(part["code"]))
-        elif file:
-            Path(file).write_text(part["code"])
-            file = ""
+    for fence in _fences(page.read_text()):
+        if fence.kind == "text":
+            if not fence.left_out:
+                yield Shown(fence.span, fence.code, printed)
+            printed = ""
+        elif fence.left_out:
+            continue
+        elif fence.kind == "console":
+            yield Shown(fence.span, fence.code, _answers(fence.code))
+        elif fence.file:
+            Path(fence.file).write_text(fence.code)
         else:
-            left_out = False
-            printed += _printed(part["code"] or part["hidden"], page.name, names)
+            printed += _printed(fence.code, page.name, names)
     assert not printed, f"{page.name} prints this and does not show it:\n{printed}"
+
+
+def _fences(text: str) -> Iterator[Fence]:
+    """Yield the fences of a page; a `text` is left out with what it would have shown."""
+    all_left_out = left_out = False
+    comments: list[re.Match[str]] = []
+    for part in _PART.finditer(text):
+        if part["code"] is None and part["hidden"] is None:
+            comments.append(part)
+            all_left_out |= part.start() == 0 and _lacks(part)
+            continue
+        kind, at = part["kind"] or "python", "hidden" if part["kind"] is None else "code"
+        left_out = left_out and kind == "text"
+        left_out |= any(comment["why"] or _lacks(comment) for comment in comments)
+        file = "".join(comment["file"] or "" for comment in comments)
+        yield Fence(kind, part[at], part.span(at), file, left_out or all_left_out)
+        comments = []
+
+
+def _lacks(comment: re.Match[str]) -> bool:
+    """Return whether a comment names packages that are not there."""
+    needed = (comment["needs"] or "").split()
+    return any(importlib.util.find_spec(name) is None for name in needed)
 
 
 def needs(page: Path) -> set[str]:

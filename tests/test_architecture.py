@@ -1,5 +1,6 @@
 import ast
 import graphlib
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,16 @@ def test_modules_import_only_from_above(path):
         assert name in above or name == layer(path) or name in late, f"line {line} looks down"
 
 
+def test_modules_name_each_other_by_their_place():
+    """Or the tests of the import order would not see it."""
+    for path in SRC.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("tarpon") for alias in node.names), path
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                assert not node.module.startswith("tarpon"), path
+
+
 def modules(name: str) -> list[Path]:
     place = SRC.joinpath(*name.split("."))
     return list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
@@ -69,22 +80,47 @@ def test_every_module_has_a_layer():
     assert {layer(path) for path in SRC.rglob("*.py")} == set(LAYERS)
 
 
+def at_once(node: ast.AST):
+    """Yield the imports of a module that do not wait for a function to be called."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ImportFrom) and child.level:
+            yield child
+        elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from at_once(child)
+
+
 def needed(path: Path):
-    """Yield the modules that a module imports when it is loaded itself."""
+    """Yield the modules that a module names outside its functions, for types alone or not."""
     home = path.relative_to(SRC).parts[:-1]
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = [*home[: len(home) - node.level + 1], *(node.module or "").split(".")]
-            for alias in node.names:
-                place = SRC.joinpath(*base)
-                found = (place / f"{alias.name}.py", place / alias.name / "__init__.py",
-                         place.with_suffix(".py"), place / "__init__.py")  # fmt: skip
-                yield next(file for file in found if file.exists())
+    for node in at_once(ast.parse(path.read_text())):
+        module = node.module.split(".") if node.module else []
+        base = SRC.joinpath(*home[: len(home) - node.level + 1], *module)
+        for place in (base, *(base / alias.name for alias in node.names)):
+            for file in (place.with_suffix(".py"), place / "__init__.py"):
+                # A package may take what it needs from itself.
+                if file.exists() and file != path:
+                    yield file
 
 
 def test_no_module_needs_itself():
     graph = {path: set(needed(path)) for path in SRC.rglob("*.py")}
+    assert len(graph[SRC / "checks.py"]) > 10
     graphlib.TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize(
+    "package", [tarpon, tarpon.adapters], ids=lambda package: package.__name__
+)
+def test_type_checkers_read_the_names_that_are_there(package):
+    stub = Path(package.__file__).with_suffix(".pyi")
+    homes = {
+        alias.asname: importlib.import_module(f".{node.module or alias.name}", package.__name__)
+        for node in ast.parse(stub.read_text()).body
+        for alias in node.names
+    }
+    assert set(homes) == set(package.__all__)
+    for name, home in homes.items():
+        assert getattr(package, name) is getattr(home, name, home)
 
 
 def test_exported_names_exist_and_are_sorted():

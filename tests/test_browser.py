@@ -145,7 +145,9 @@ def test_arrow_keys_read_the_values(visit):
     plot.focus()
     page.keyboard.press("ArrowRight")
     said = out.inner_text()
-    assert all(cell in said for cell in first.all_text_contents())
+    cells = first.all_text_contents()
+    assert len(cells) > 1
+    assert all(cell in said for cell in cells)
     page.keyboard.press("End")
     assert out.inner_text() != said
     page.keyboard.press("Home")

@@ -4,34 +4,8 @@ Posterior draws and the true parameters behind them go in; an exact p-value, the
 and its size come out.
 """
 
-from typing import TYPE_CHECKING
-
 from . import _lazy
 from ._version import __version__
-
-if TYPE_CHECKING:
-    from . import (
-        adapters,
-        adversaries,
-        compat,
-        experiments,
-        gate,
-        metrics,
-        plots,
-        problems,
-        references,
-        regions,
-        report,
-    )
-    from .adapters.sampler import from_sampler
-    from .checks import Check, check
-    from .diagnostics import hpd, sbc, tarp
-    from .engine import Engine
-    from .monitors import Monitor
-    from .planning import Plan, plan
-    from .results import Result, load
-    from .runner import run
-    from .simulations import Simulations
 
 __all__ = [
     "Check",
@@ -78,6 +52,5 @@ _HOME = {
     "sbc": "diagnostics",
     "tarp": "diagnostics",
 }
-
 
 __getattr__, __dir__ = _lazy.attached(__name__, __all__, _HOME)

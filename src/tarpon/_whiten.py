@@ -35,22 +35,22 @@ def whiten(
         centre: Their mean, of shape `(n_sims, n_dims)`.
         spread: Their standard deviation, of shape `(n_sims, n_dims)`.
         weights: What each of those points weighs, `(n_points, n_sims)`, if not the same.
-        played: In whose place each of the other points stands, `(n_all - n_points, n_sims)`.
+        played: In whose place each of the other points stands, `(n_all - n_points, n_sims)`,
+            if there are any.
     """
     z = single((points - centre) / spread).swapaxes(0, 1)
     n_sims, _, n_dims = z.shape
-    share = None
+    every = np.arange(n_sims)[:, None]
+    places = np.zeros((n_sims, 0), dtype=int) if played is None else played.T
+    share, counts = None, zeros((n_sims, 1, 1), z) + 1 / n_points
     if weights is not None:
         share = single(beside((weights / weights.mean(axis=0)).T[..., None], z))
-    every, places = np.arange(n_sims)[:, None], None if played is None else played.T
-    counts = 1 / n_points if share is None or places is None else share[every, places] / n_points
+        counts = share[every, places] / n_points
     kept = zeros((n_sims, 1, 1), z)  # of the correlations, once they are known
 
     def hold_in(where: slice) -> None:
-        if places is not None:
-            own, extra = z[every[where], places[where]], z[where, n_points:]
-            part = counts if isinstance(counts, float) else counts[where]
-            extra /= (1 + (1 - kept[where]) * part * (extra**2 - own**2)) ** 0.5
+        own, extra = z[every[where], places[where]], z[where, n_points:]
+        extra /= (1 + (1 - kept[where]) * counts[where] * (extra**2 - own**2)) ** 0.5
 
     def correlation(where: slice) -> Floats:
         correlations, kept[where] = _shrunk_correlation(
@@ -61,8 +61,7 @@ def whiten(
 
     if 1 < n_dims <= _MOST_WHITENED:
         z = backends.swaps(z).decorrelate(z, correlation)
-        if places is not None:
-            _replace(z[every, places], z[:, n_points:], kept * counts)
+        _replace(z[every, places], z[:, n_points:], kept * counts)
     else:
         hold_in(slice(None))
     return z.swapaxes(0, 1)

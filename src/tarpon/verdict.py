@@ -167,19 +167,20 @@ def _far_words(ranks: Ranks, lean: float, spread: float) -> str:
         far = lean > 0
         flaw, side = ("overconfident", "farther from") if far else ("underconfident", "closer to")
         return f"biased or {flaw}: the truths lie {side} the references than the draws; {holds}"
-    if spread >= _CLEAR:
-        return f"overconfident or biased: {holds}"
-    if spread <= -_CLEAR:
-        return f"underconfident: {holds}"
-    return f"wrong shape: {holds}"
+    return _width_words(spread, holds)
 
 
 def _outward_words(ranks: Ranks, lean: float, spread: float) -> str:
     share = held(ranks.values, ranks.n_draws, 0.68, central=False)
     holds = f"the 68% regions hold {share.percent()} of the truths"
-    if lean >= _CLEAR:
+    return _width_words(lean, holds)
+
+
+def _width_words(size: float, holds: str) -> str:
+    """Return what it means that so many truths lie outside, in standard errors."""
+    if size >= _CLEAR:
         return f"overconfident or biased: {holds}"
-    if lean <= -_CLEAR:
+    if size <= -_CLEAR:
         return f"underconfident: {holds}"
     return f"wrong shape: {holds}"
 

@@ -62,7 +62,7 @@ def test_the_wheel_holds_the_package_and_its_metadata(wheel):
     described = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
     assert set(wheel) == package | {f"{info}/{name}" for name in described}
     endings = {name.rpartition(".")[2] for name in package}
-    assert endings == {"py", "typed", "jinja", "js", "css"}
+    assert endings == {"py", "pyi", "typed", "jinja", "js", "css"}
     assert wheel[f"{info}/licenses/LICENSE"] == (ROOT / "LICENSE").read_bytes()
 
 

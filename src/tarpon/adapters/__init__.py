@@ -1,18 +1,6 @@
 """Adapters: from what other tools write to `Simulations`."""
 
-from typing import TYPE_CHECKING
-
 from .. import _lazy
-
-if TYPE_CHECKING:
-    from . import chains, files
-    from .bayesflow import from_bayesflow, from_workflow
-    from .flows import from_flow
-    from .getdist import from_getdist
-    from .mcmc import from_cmdstan, from_emcee, from_mcmc
-    from .nested import from_bilby, from_dynesty
-    from .sampler import from_sampler
-    from .sbi import from_sbi
 
 _HOME = {
     "from_bayesflow": "bayesflow",

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._arrays import host
 from .._types import Array, Floats, Ints
-from ._terms import Constants, gap, prepare
+from ._terms import Constants, exact, gap, prepare
 
 _SINGLE = ("float16", "bfloat16", "float32")
 
@@ -93,12 +93,8 @@ def _count(term: str, samples: jax.Array, constants: Constants) -> jax.Array:
 
 def _exact(theta: Array, samples: jax.Array) -> Array:
     """Return the truths as single if draws are and that is exact, otherwise as double."""
-    if str(samples.dtype) in _SINGLE:
-        with np.errstate(over="ignore"):
-            same = theta.astype(np.float32)
-        if np.array_equal(same, theta, equal_nan=True):
-            return same
-    return theta.astype(np.float64)
+    dtype = np.float32 if str(samples.dtype) in _SINGLE else np.float64
+    return exact(theta, np.dtype(dtype))
 
 
 def _precision(numbers: Array) -> AbstractContextManager[object]:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from .._types import Array, Floats, Ints
-from ._memory import blocks, exact, window, working
+from ._memory import blocks, window, working
 from ._rows import Pair, extent_rows, l1, l2, long_rows, order, periodic, short_rows, smaller_rows
-from ._terms import centered, table_of
+from ._terms import centered, exact, prepare
 from ._threads import each, n_threads_for, share
 from ._vectors import N_COLUMNS, N_ROWS
 
@@ -80,16 +80,12 @@ def _closer(
 ) -> tuple[Ints, Ints]:
     """Count the draws for which the terms sum to less than zero, and to zero."""
     dtype = working(samples.dtype)
-    turn = np.where(np.isfinite(period), period, 0.0)
     counts = np.zeros((2, len(theta)), dtype=np.int64)
     for sims, block in blocks(samples, dtype):
         truth = exact(theta[sims], dtype)
         away = np.subtract(theta[sims], centers[sims], dtype=float)
-        away -= turn * np.rint(away / period)
-        table = table_of(scale, away, period, float(np.finfo(truth.dtype).eps))
-        counts[:, sims] += _count(
-            term, block, truth, away.astype(truth.dtype), table.astype(truth.dtype)
-        )
+        constants = prepare(term.__name__, truth, away[:, None], scale, period)
+        counts[:, sims] += _count(term, block, truth, constants.away[:, 0], constants.table)
     return counts[0], counts[1]
 
 
@@ -146,6 +142,7 @@ def _count(
         count = _count_long(term, by_sims)
 
     def run(first: int, last: int, counts: Array) -> None:
+        """Count some of the simulations, or some tiles of the draws of all."""
         if by_sims:
             count(flat, steps, (0, n_draws), (first, last), constants, counts)
             return
@@ -173,6 +170,7 @@ def _count_short(
     n_streams = (2 if n_dims * itemsize > 4 else 1) if by_sims else (4 if n_dims <= 4 else 2)
 
     def count(flat: Array, steps: Pair, draws: Pair, *rest: Any) -> None:
+        """Count the draws that fill all streams, and then those that are left."""
         whole = draws[1] - (draws[1] - draws[0]) % n_streams
         if draws[0] < whole:
             kernel = short_rows(term, n_dims, n_streams, by_sims, dense)
@@ -188,6 +186,7 @@ def _count_long(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
     """Return what counts longer rows, in tiles of draws; those left over fill a part of one."""
 
     def count(flat: Array, steps: Pair, draws: Pair, *rest: Any) -> None:
+        """Count the draws that fill whole tiles, and then those that are left."""
         kernel = long_rows(term, by_sims)
         n_times, n_left = divmod(draws[1] - draws[0], N_ROWS)
         apart, along = (n_times, 1) if by_sims else (1, N_ROWS)

@@ -57,10 +57,3 @@ def working(dtype: np.dtype[Any], *, whole: bool = False) -> np.dtype[Any]:
     if whole and dtype.kind in "biu":
         return np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
     return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
-
-
-def exact(theta: Array, dtype: np.dtype[Any]) -> Array:
-    """Return the truths in the given type if that is exact, otherwise in double precision."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        same = theta.astype(dtype)
-    return same if np.array_equal(same, theta, equal_nan=True) else theta.astype(np.float64)

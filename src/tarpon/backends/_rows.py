@@ -26,8 +26,9 @@ _Constants: TypeAlias = tuple[Array, Array, Array, int]
 _index = np.uint64
 
 
-# Terms, of numbers or of tiles, each as two factors; `away` is t - r. Only their products and
-# sums may be rearranged: the factors are exact where a draw equals the truth or its mirror image.
+# Terms, of numbers or of tiles, each as two factors, from constants that `_terms.prepare` makes.
+# Only their products and sums may be rearranged: the factors are exact where a draw equals the
+# truth or its mirror image.
 
 
 @register_jitable(fastmath=False)
@@ -36,7 +37,7 @@ def l2(draw: Any, truth: Any, away: Any, scale: Any, *_: Any) -> Any:
     # Each gets the square root of the weight: the weight itself, or the square of a step, may
     # be out of range in single precision.
     step = scale * (draw - truth)
-    return step, step + scale * (away + away)
+    return step, step + scale * away
 
 
 @register_jitable(fastmath=False)
@@ -79,6 +80,7 @@ def short_rows(
     def kernel(
         flat: Array, steps: Pair, draws: Pair, sims: Pair, constants: _Constants, counts: Array
     ) -> None:
+        """Count all streams of some simulations, one number of a row after the other."""
         truth, away, table, _ = constants
         along_draws = _index(n_dims if dense and by_sims else steps[0])
         along_sims = _index(n_dims if dense and not by_sims else steps[1])
@@ -119,6 +121,7 @@ def long_rows(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
         constants: _Constants,
         counts: Array,
     ) -> None:
+        """Count all tiles of some simulations, a few parameters of a tile at a time."""
         truth, away, table, n_dims = constants
         first, n_rows, n_times = _index(draws[0]), _index(draws[1]), _index(draws[2])
         apart, along = _index(draws[3] * steps[0]), _index(draws[4])

@@ -1,6 +1,6 @@
-r"""Distances as sums of terms, for tensors of torch and arrays of JAX.
+r"""Distances as sums of terms, and what these need beside the draws, for all backends.
 
-As in `_kernels`, a draw :math:`s` is closer to the center :math:`r` than the truth :math:`t`
+As `_kernels` has it, a draw :math:`s` is closer to the center :math:`r` than the truth :math:`t`
 where :math:`\sum_k f(s_k - t_k; t_k - r_k) < 0`: terms subtract points, never distances.
 """
 
@@ -48,10 +48,17 @@ def prepare(
     if term == "periodic":
         turns = xp.round(away / beside(np.asarray(period), away))
         away = away - beside(np.where(np.isfinite(period), period, 0.0), away) * turns
-    table: Array = table_of(scale, away, period, float(xp.finfo(truth.dtype).eps))
+    table: Array = _table(scale, away, period, float(xp.finfo(truth.dtype).eps))
     away = 2 * away if term == "l2" else away
     away, table = (xp.asarray(beside(a, truth), dtype=truth.dtype) for a in (away, table))
     return Constants(truth, away, table)
+
+
+def exact(theta: Array, dtype: np.dtype[Any]) -> Array:
+    """Return truths of NumPy in the given type if that is exact, otherwise in double precision."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        same = theta.astype(dtype)
+    return same if np.array_equal(same, theta, equal_nan=True) else theta.astype(np.float64)
 
 
 def gap(term: str, draws: Array, constants: Constants, center: int, xp: Any) -> Any:
@@ -67,7 +74,7 @@ def gap(term: str, draws: Array, constants: Constants, center: int, xp: Any) -> 
     return ((scale * step) * (scale * (step + away))).sum(-1)
 
 
-def table_of(scale: Floats, away: Array, period: Floats | float, eps: float) -> Floats:
+def _table(scale: Floats, away: Array, period: Floats | float, eps: float) -> Floats:
     """Return scale, period and its inverse of each parameter, `(3, n_dims)`.
 
     Arguments:

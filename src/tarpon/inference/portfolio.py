@@ -160,6 +160,7 @@ class _Columns:
 
     @classmethod
     def of(cls, data: Array) -> "_Columns":
+        """Measure the columns of data."""
         plain = cls(data, np.zeros(1), np.ones(1))
         mean = sum(rows.sum(axis=0) for _, rows in plain) / plain.n_rows
         _check.finite("observations (or `summary(x)`)", mean)

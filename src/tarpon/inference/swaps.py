@@ -321,6 +321,7 @@ class _Adder:
         return self.sums[name]
 
     def add_part(self, name: str, pooled: bool, ranks: Array, slots: Array, table: Floats) -> None:
+        """Add the moments of the ranks by one region, of all its scores together if `pooled`."""
         n_scores = 1 if pooled else ranks.shape[2]
         sums = self.of(_MOMENTS + name, table, len(slots), len(MOMENTS), n_scores)
         heavy = backends.swaps(ranks)
@@ -330,12 +331,14 @@ class _Adder:
             heavy.add_moments(ranks, slots, table, sums)
 
     def add_slope(self, values: Array, tied: Array, slots: Array) -> None:
+        """Add scores times posterior means, and in how many scores a point is tied."""
         heavy = backends.swaps(values)
         heavy.add_values(values, slots, self.of("slope", values, len(slots), values.shape[2]))
         ties = _arrays.single(tied[..., None])
         heavy.add_values(ties, slots, self.of("ties", values, len(slots), 1))
 
     def add_products(self, scores: Array, width: Array, slots: Array, features: Floats) -> None:
+        """Add products of scores with each other and with features of the data."""
         n_rows, n_chosen, n_features = len(slots), scores.shape[2], features.shape[1]
         pairs = self.of("pairs", scores, n_rows, n_chosen, n_chosen)
         data = self.of("data", scores, n_rows, n_chosen, n_features)

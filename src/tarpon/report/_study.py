@@ -13,8 +13,17 @@ from ..effects import Parameter
 from ..evidence import Looked, Trend
 from ..findings import Finding
 from ..verdict import Estimate
-from . import _figures
-from ._figures import Figure
+from ._figures import (
+    Figure,
+    coverage,
+    differences,
+    effects,
+    of_finding,
+    pair,
+    ranks,
+    single,
+    trend,
+)
 
 _MOST_CURVES = 7
 _MOST_PANELS = 12
@@ -111,7 +120,7 @@ class Study:
         """The findings, worst first, each figure once."""
         said: list[Said] = []
         for finding in self.check.findings:
-            figure = _figures.of_finding(self.check, finding, next(self._keys))
+            figure = of_finding(self.check, finding, next(self._keys))
             titles = [one.figure and one.figure.title for one in said]
             if figure and figure.title in titles:
                 said.append(Said(finding, None, 1 + titles.index(figure.title)))
@@ -132,46 +141,39 @@ class Study:
     def joint(self) -> Figure | None:
         """The coverage of all parameters together."""
         joint = self.check.evidence.joint
-        return _figures.coverage(joint, next(self._keys)) if joint else None
+        return coverage(joint, next(self._keys)) if joint else None
 
     @cached_property
     def marginals(self) -> Figure:
         """The coverage of the parameters that are farthest off."""
         result = self.check.evidence.marginals
-        few = _figures.single(result, *sorted(self.order[:_MOST_CURVES]))
-        return _figures.differences(few, next(self._keys), len(result.names))
+        few = single(result, *sorted(self.order[:_MOST_CURVES]))
+        return differences(few, next(self._keys), len(result.names))
 
     @cached_property
     def effects(self) -> Figure:
         """Bias and width of the parameters."""
-        return _figures.effects(self.check, next(self._keys))
+        return effects(self.check, next(self._keys))
 
     @cached_property
     def panels(self) -> list[Figure]:
         """The ranks of the parameters that are farthest off, one small figure each."""
         result = self.check.evidence.marginals
-        return [
-            _figures.ranks(result, k, next(self._keys), small=True)
-            for k in self.order[:_MOST_PANELS]
-        ]
+        return [ranks(result, k, next(self._keys), small=True) for k in self.order[:_MOST_PANELS]]
 
     @cached_property
     def pair(self) -> Figure | None:
         """The worst pair, where it failed and no finding shows it."""
         failed = self.check.evidence.pairs.failed
         shown = any(said.finding.flaw == "wrong correlation" for said in self.findings)
-        return (
-            _figures.pair(self.check, failed[0], next(self._keys))
-            if failed and not shown
-            else None
-        )
+        return pair(self.check, failed[0], next(self._keys)) if failed and not shown else None
 
     @cached_property
     def trends(self) -> list[Figure]:
         """The strongest of every kind of dependence on the data."""
         seen = self.check.evidence
         kinds: tuple[Looked[Trend], ...] = (seen.slopes, seen.by_data, seen.widths)
-        return [_figures.trend(kind.worst[0], next(self._keys)) for kind in kinds if kind.worst]
+        return [trend(kind.worst[0], next(self._keys)) for kind in kinds if kind.worst]
 
     @cached_property
     def rows(self) -> list[ParameterRow]:
