@@ -141,7 +141,8 @@ class TestMisuse:
 
 
 def test_demo_prints_a_table_and_writes_a_figure(tmp_path):
-    answer = inside("demo", "--out", tmp_path / "demo.png")
+    answer = inside("demo", "--out", tmp_path / "demo.png", "--n-dims", 100)
+    assert "< 1e-300" in answer.stdout
     assert answer.exit_code == 0
     for word in ("correct", "overconfident", "underconfident", "biased", "TARP", "HPD"):
         assert word in answer.stdout

@@ -254,6 +254,7 @@ class TestState:
         assert monitor.e_value > 1e300
         assert 0 < monitor.p_value < 1e-300
         assert monitor.history.log_e[-1] > 1000
+        assert "e > 1e+300 (p < 1e-300, most by" in repr(monitor)
 
     def test_plot_shows_every_look_and_the_threshold(self):
         monitor = Monitor(level=0.1, rng=0).add(zoo("narrow", n_sims=50, rng=0))

@@ -20,6 +20,7 @@ from .adversaries import Adversary, Gambler
 from .engine import replacing
 from .inference.sequential import Scores, Wealth, log_mean, radius, ranked
 from .simulations import Simulations
+from .verdict import stated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -361,7 +362,7 @@ class Monitor:
         by = f", most by {most}" if self.state == "inaccurate" else ""
         return (
             f"Monitor after {self.n_sims} simulations{dropped}: {self.state}, "
-            f"e = {self.e_value:.3g} (p = {self.p_value:.2g}{exact}{by}), "
+            f"{stated('e', self.e_value, 3)} ({stated('p', self.p_value)}{exact}{by}), "
             f"coverage within ±{self.within:.2g} of every level."
         )
 

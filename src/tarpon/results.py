@@ -202,7 +202,7 @@ class Result:
         dropped = f" ({self.n_dropped} invalid ones dropped)" if self.n_dropped else ""
         return (
             f"{self.test} on {self.ranks.n_sims} simulations{dropped} × {self.draws}, "
-            f"p = {self.p_value:.2g}: {self.verdict}"
+            f"{verdict.stated('p', self.p_value)}: {self.verdict}"
         )
 
 

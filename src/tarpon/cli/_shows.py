@@ -119,6 +119,8 @@ COMMANDS = (plan, demo, reproduce)
 def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
     from rich.table import Table
 
+    from ..verdict import number
+
     first = next(iter(results.values()))["TARP"].ranks
     table = Table(
         title=f"{first.n_sims} normal posteriors, {n_dims} parameters, {first.n_draws} draws each",
@@ -129,7 +131,7 @@ def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
     for case, tests in results.items():
         for name, result in tests.items():
             where = case if name == "TARP" else ""
-            table.add_row(where, name, f"{result.p_value:.2g}", result.verdict)
+            table.add_row(where, name, number(result.p_value), result.verdict)
         table.add_section()
     return table
 
@@ -137,14 +139,17 @@ def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
 def _outcome_tables(name: str, outcome: Outcome) -> Iterator[Any]:
     from rich.table import Table
 
+    from ..experiments._lab import in_digits
+    from ..verdict import stated
+
     claims = Table("number", "must be", "is", "", title=name, title_justify="left")
     for claim in outcome.claims:
         mark = "[green]✓[/]" if claim.holds else "[red]✗[/]"
-        claims.add_row(claim.what, claim.wanted, f"{claim.value:.3g}", mark)
+        claims.add_row(claim.what, claim.wanted, in_digits(claim.value), mark)
     answers = Table("estimator", "the paper's tests", "check", "check says")
     for answer in outcome.answers:
-        tests = "\n".join(f"{test}: p = {p:.2g}" for test, p in answer.tests.items())
-        answers.add_row(answer.case, tests, f"p = {answer.check:.2g}", answer.words)
+        tests = "\n".join(f"{test}: {stated('p', p)}" for test, p in answer.tests.items())
+        answers.add_row(answer.case, tests, stated("p", answer.check), answer.words)
     return (table for table in (claims, answers) if table.row_count)
 
 

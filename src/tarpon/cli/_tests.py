@@ -253,12 +253,14 @@ def _parameters(check: Check) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
+    from ..verdict import number
+
     table = Table("parameter", "bias / sd", "width", "in 68%", "in 95%", "p", box=None)
     worst = sorted(check.parameters, key=lambda parameter: parameter.p_value)
     for one in worst[:_MOST_ROWS]:
         fails = one.p_value <= check.level
         cells = [str(one.bias), str(one.width), one.coverage_68.percent(),
-                 one.coverage_95.percent(), f"{one.p_value:.3g}"]  # fmt: skip
+                 one.coverage_95.percent(), number(one.p_value, 3)]  # fmt: skip
         table.add_row(escape(one.name), *cells, style="bold" if fails else None)
     if len(worst) > _MOST_ROWS:
         table.caption = f"and {len(worst) - _MOST_ROWS} more"
