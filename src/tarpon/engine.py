@@ -9,6 +9,7 @@ else.
 import json
 import os
 import re
+import shlex
 import tempfile
 import warnings
 import zipfile
@@ -96,7 +97,10 @@ class Engine:
         about = plain({"format": _FORMAT, "tarpon": __version__, **identity()})
         seeds = {_settled(f, about, rng, self.note, self.on_missing == "raise") for f in folders}
         if len(seeds) > 1:
-            raise ValueError(f"the folders have different seeds, {sorted(seeds)}.")
+            raise ValueError(
+                f"the folders have different seeds, {sorted(seeds)}: give all shards the same "
+                f"seed, or one folder."
+            )
         return Run(self, seeds.pop(), folders)
 
 
@@ -142,11 +146,8 @@ class Run:
             for _ in self._computed(name, function, task, order):
                 pass
             if final:
-                there = n_blocks - len(self._missing(name, n_blocks))
-                raise Unfinished(
-                    f"shard {i}/{n} is done, {there} of {n_blocks} blocks are in "
-                    f"{str(self.folders[0])!r}. When all are, `tarpon merge` gives the answer."
-                )
+                done = "is done" if own else "has nothing to do, there are more shards than blocks"
+                raise Unfinished(f"shard {i}/{n} {done}: {self._there(name, n_blocks)}")
         yield from self._computed(name, function, task, range(n_blocks))
 
     def _computed(
@@ -204,6 +205,14 @@ class Run:
             for k in range(n_blocks)
             if not any((folder / _file(name, k)).exists() for folder in self.folders)
         ]
+
+    def _there(self, name: str, n_blocks: int) -> str:
+        """Return how many blocks are there, and what to do when all are."""
+        n_there, folder = n_blocks - len(self._missing(name, n_blocks)), str(self.folders[0])
+        merged = f"`tarpon merge {shlex.quote(folder)}` gives the answer."
+        if n_there == n_blocks:
+            return f"all blocks are in {folder!r}. {merged}"
+        return f"{n_there} of {n_blocks} blocks are in {folder!r}. When all are, {merged}"
 
     def _refuse_missing(self, name: str, n_blocks: int) -> None:
         missing = self._missing(name, n_blocks)

@@ -312,6 +312,8 @@ def _result(name: str, file: Path, **given: Any) -> Result | Check:
     from ..diagnostics import hpd, sbc, tarp
     from ..engine import Engine
 
+    if given.get("shard") and not given.get("resume"):
+        raise Misuse("shards need a folder that holds what they have done: add --resume FOLDER.")
     depends_on = (
         "on_invalid", "level", "rng", "n_swaps", "arrays", "most_bytes",
         "fail_on", "max_bias", "max_width_error",
