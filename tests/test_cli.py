@@ -189,7 +189,9 @@ def test_names_of_arrays_and_a_second_file(tmp_path):
 def test_plan_says_how_many():
     said = inside("plan", 2, "--bias", 0.5, "--n-draws", 50, "--rng", 0)
     assert said.exit_code == 0
-    assert "50 draws:" in said.stdout
+    assert "simulations of 50 draws each." in said.stdout
+    surer = inside("plan", 2, "--bias", 0.5, "--n-draws", 50, "--rng", 0, "--power", 0.99)
+    assert "with 99% probability" in surer.stdout
     assert inside("plan", 2).exit_code == 2
 
 

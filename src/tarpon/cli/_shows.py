@@ -17,7 +17,9 @@ from ._app import (
     a_count,
     a_file,
     a_folder,
+    a_level,
     a_seed,
+    a_share,
     an_option,
     as_json,
     say,
@@ -57,8 +59,14 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
 @click.command(cls=Command)
 @click.argument("n_dims", type=click.IntRange(min=1))
 @click.option("--bias", default=0.0, help="The bias of one parameter to be seen, in posterior sd.")
-@click.option("--width", default=0.0, help="The fraction by which all widths are wrong.")
-@a_count("--n-draws", "The number of draws.", least=5)
+@click.option(
+    "--width", default=0.0, help="The fraction by which all widths are wrong, to be seen."
+)
+@a_count(
+    "--n-draws", "The number of draws of each simulation; several are tried without it.", least=5
+)
+@a_level
+@a_share("--power", "The probability with which to see the error.", default=0.9)
 @a_seed()
 @as_json
 def plan(n_dims: int, as_json: bool, **given: Any) -> None:
