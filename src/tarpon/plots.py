@@ -163,7 +163,7 @@ def effects(check: "Check", *, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def pair(check: "Check", pair: "Pair", *, ax: "Axes | None" = None) -> "Axes":
+def pair(check: "Check", pair: "Pair | None" = None, *, ax: "Axes | None" = None) -> "Axes":
     """Draw where the truths lie among the draws in two parameters, and where they should.
 
     Both axes are the normal scores of ranks. The ellipses hold 68 % and 95 % of normal draws
@@ -171,9 +171,10 @@ def pair(check: "Check", pair: "Pair", *, ax: "Axes | None" = None) -> "Axes":
 
     Arguments:
         check: A check.
-        pair: One of the pairs of its evidence.
+        pair: One of those in `check.evidence.pairs.worst`; the worst of them by default.
         ax: Where to draw; a new figure by default.
     """
+    pair = _worst_pair(check) if pair is None else pair
     ax = _axes(ax)
     marginals = check.evidence.marginals
     scores = normal_scores(marginals.ranks.n_draws)
@@ -191,6 +192,15 @@ def pair(check: "Check", pair: "Pair", *, ax: "Axes | None" = None) -> "Axes":
     ax.set(aspect="equal")
     ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
+
+
+def _worst_pair(check: "Check") -> "Pair":
+    if not check.evidence.pairs.worst:
+        raise ValueError(
+            "a pair takes two parameters, but this check has one: draw its ranks instead, with "
+            "`plots.ranks(check.evidence.marginals)`."
+        )
+    return check.evidence.pairs.worst[0]
 
 
 def trend(trend: "Trend", *, ax: "Axes | None" = None) -> "Axes":
