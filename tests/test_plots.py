@@ -65,6 +65,23 @@ def test_histogram_counts_every_truth_once(n_bins):
 def test_panels_give_a_figure():
     figure = plots.panels({"one": {"TARP": TARP, "HPD": HPD}, "two": {"TARP": TARP}})
     assert [ax.get_title() for ax in figure.axes] == ["one", "two"]
+    assert figure.axes[0].get_ylabel() == "Expected coverage"
+    cases = {"one": {"TARP": TARP}, "two": {"TARP": HPD}}
+    figure = plots.panels(cases, draw=plots.difference, n_cols=1)
+    assert [ax.get_ylabel() for ax in figure.axes] == ["Expected coverage − level"] * 2
+    with pytest.raises(ValueError, match="at least one case"):
+        plots.panels({})
+
+
+def test_panels_of_ones_own_can_share_a_legend():
+    figure, axes = plt.subplots(1, 2, layout="constrained")
+    for ax, score in zip(axes, (0, 1), strict=True):
+        plots.ranks(SBC, score=score, ax=ax)
+    plots.one_legend(figure)
+    assert [ax.get_legend() for ax in axes] == [None, None]
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert shown == ["95% band", "theta_0", "theta_1"]
+    assert set(plots.__all__) >= {"one_legend", "panels"}
 
 
 def test_the_worst_pair_is_drawn_unless_another_is_asked_for():
