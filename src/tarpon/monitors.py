@@ -67,8 +67,7 @@ class Monitor:
         >>> sims = tarpon.problems.zoo("narrow", n_dims=10, rng=0)
         >>> monitor = tarpon.Monitor(rng=0)
         >>> for k in range(200):
-        ...     monitor = monitor.add(sims.samples[:, k], sims.theta[k])
-        ...     if monitor.state != "running":
+        ...     if monitor.add(sims.samples[:, k], sims.theta[k]).state != "running":
         ...         break
         >>> monitor.state, monitor.n_sims < 100
         ('inaccurate', True)
@@ -108,7 +107,9 @@ class Monitor:
         names: Sequence[str] | None = None,
         on_invalid: str = "raise",
     ) -> Self:
-        """Add one simulation or many, in the order in which they came; return the monitor.
+        """Add one simulation or many, in the order in which they came.
+
+        The monitor itself changes, and is returned: `Monitor().add(sims).state` is one line.
 
         Whether a simulation comes alone or with others makes no difference. If anything is wrong
         with one of them, none is added.
