@@ -129,6 +129,7 @@ class TestMisuse:
         theta[3] = np.nan
         path = archive("correct", theta=theta)
         self.fails("1 of 200 simulations hold NaN", "sbc", path)
+        self.fails("(`--on-invalid drop`) then leaves whole simulations out", "sbc", path)
         assert "1 invalid ones dropped" in inside("sbc", path, "--on-invalid", "drop").stdout
 
     @pytest.mark.parametrize(
@@ -138,6 +139,28 @@ class TestMisuse:
         answer = inside("tarp", archive("correct"), *words)
         assert answer.exit_code == 2
         assert "Usage:" in answer.stderr
+
+    def test_flags_are_numbers_in_plain_words(self):
+        self.fails("'x' is not a valid number.", "plan", 3, "--bias", "x")
+        self.fails("'x' is not a valid integer.", "plan", 3, "--bias", 0.3, "--rng", "x")
+
+    @pytest.mark.parametrize("flag", ["--plot", "--report"])
+    def test_folders_that_are_not_there_are_missed_at_once(self, archive, tmp_path, flag):
+        words = ("check", archive("correct"), flag, tmp_path / "nowhere" / "a.png")
+        assert not inside(*words).stdout
+        self.fails(f"there is no folder '{tmp_path / 'nowhere'}': make it first.", *words)
+
+    def test_what_no_figure_ends_with_is_refused_at_once(self, archive, tmp_path):
+        words = ("tarp", archive("correct"), "--plot", tmp_path / "curve.xyz")
+        assert not inside(*words).stdout
+        self.fails("a figure ends with .png, .pdf or .svg, but got 'curve.xyz'.", *words)
+
+    def test_what_is_no_problem(self, archive):
+        self.fails("is no Python file that defines a problem", "run", archive("correct"))
+
+    def test_what_cannot_be_merged(self, tmp_path):
+        self.fails(f"there is no folder '{tmp_path / 'a'}'.", "merge", tmp_path / "a")
+        self.fails("it holds no about.json.", "merge", tmp_path)
 
 
 def test_demo_prints_a_table_and_writes_a_figure(tmp_path):
@@ -157,6 +180,12 @@ def test_help_helps(command):
     answer = inside(*command, "--help")
     assert answer.exit_code == 0
     assert answer.stdout.startswith("Usage:")
+
+
+def test_the_list_of_commands_has_whole_sentences():
+    listed = inside("--help").stdout.partition("Commands:\n")[2].splitlines()
+    assert len(listed) == len(main.commands)
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
 
 
 def test_version():

@@ -256,6 +256,10 @@ class TestState:
         assert monitor.history.log_e[-1] > 1000
         assert "e > 1e+300 (p < 1e-300, most by" in repr(monitor)
 
+    def test_a_folder_that_is_not_there_is_named(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"there is no folder '.*a' to write 'b\.npz'"):
+            Monitor().save(tmp_path / "a" / "b.npz")
+
     def test_plot_shows_every_look_and_the_threshold(self):
         monitor = Monitor(level=0.1, rng=0).add(zoo("narrow", n_sims=50, rng=0))
         ax = monitor.plot()

@@ -285,8 +285,13 @@ def _settled(
 
 def about_folder(folder: Path) -> dict[str, Any]:
     """Return what a folder of results says about itself."""
+    path = folder / _ABOUT
+    if not folder.exists():
+        raise FileNotFoundError(f"there is no folder {str(folder)!r}.")
+    if not path.is_file():
+        raise ValueError(f"{str(folder)!r} is no folder of results: it holds no {_ABOUT}.")
     try:
-        return dict(json.loads((folder / _ABOUT).read_text()))
+        return dict(json.loads(path.read_text()))
     except (OSError, ValueError) as error:
         raise ValueError(f"{str(folder)!r} is no folder of results: {error}.") from error
 
@@ -310,6 +315,10 @@ def replacing(path: Path, *, private: bool = True) -> Iterator[Any]:
         path: Its name.
         private: Whether nobody else may read it; others get the permissions of any new file.
     """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"there is no folder {str(path.parent)!r} to write {path.name!r} into: make it first."
+        )
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=PART, delete=False) as file:
         try:
             yield file

@@ -65,7 +65,7 @@ class InFile:
         """Find `path/to/file.py` or `path/to/file.py:name`."""
         before, found, name = str(given).rpartition(".py:")
         path = _check.existing(f"{before}.py" if found else str(given)).absolute()
-        return cls(str(path), name if found else "", path.read_text())
+        return cls(str(path), name if found else "", _text(path))
 
     def __call__(self) -> Problem:
         return _loaded(self)
@@ -73,6 +73,16 @@ class InFile:
     def identity(self) -> dict[str, Any]:
         """Return what simulations depend on."""
         return {"source": self.text, "object": self.name, "settings": _settings(self())}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{str(path)!r} is no Python file that defines a problem: {error}. To test draws "
+            f"that there are already, use `check`."
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,11 +15,12 @@ from .._progress import Bar
 from ._app import (
     Command,
     a_count,
-    a_file,
+    a_figure,
     a_folder,
     a_level,
     a_seed,
     a_share,
+    a_size,
     an_option,
     as_json,
     say,
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@a_file("--out", "Where the figure goes.", default=Path("tarpon-demo.png"))
+@a_figure("--out", "Where the figure goes.", default=Path("tarpon-demo.png"))
 @a_count("--n-dims", "The number of parameters.", default=10)
 @a_seed(0)
 def demo(out: Path, n_dims: int, rng: int) -> None:
-    """Run the paper's Gaussian toy: four posteriors, TARP against HPD.
+    """Run the paper's toy: four normal posteriors, TARP beside HPD.
 
     Example:  tarpon demo --n-dims 100
     """
@@ -58,10 +59,8 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
 
 @click.command(cls=Command)
 @click.argument("n_dims", type=click.IntRange(min=1))
-@click.option("--bias", default=0.0, help="The bias of one parameter to be seen, in posterior sd.")
-@click.option(
-    "--width", default=0.0, help="The fraction by which all widths are wrong, to be seen."
-)
+@a_size("--bias", "A bias of one parameter, in posterior sd.")
+@a_size("--width", "The fraction by which all widths are wrong.")
 @a_count(
     "--n-draws", "The number of draws of each simulation; several are tried without it.", least=5
 )
@@ -70,7 +69,9 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
 @a_seed()
 @as_json
 def plan(n_dims: int, as_json: bool, **given: Any) -> None:
-    """Say how many simulations it takes to see an error in N_DIMS dimensions.
+    """Say how many simulations it takes to see an error.
+
+    N_DIMS is the number of parameters, and the error a --bias, a --width or both.
 
     \b
     Example:  tarpon plan 10 --bias 0.3
@@ -78,7 +79,7 @@ def plan(n_dims: int, as_json: bool, **given: Any) -> None:
     """
     from ..planning import plan
 
-    found = plan(n_dims, **given)
+    found = plan(n_dims, **{name: value for name, value in given.items() if value is not None})
     say(json.dumps(asdict(found), indent=2) if as_json else str(found))
 
 
@@ -91,7 +92,12 @@ def plan(n_dims: int, as_json: bool, **given: Any) -> None:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Pictures for lensing, a .npy array (n, 16, 16), in place of Hubble's.",
 )
-@an_option("--device", "Where the chains of lensing run: cpu, cuda, or auto.", default="auto")
+@an_option(
+    "--device",
+    "Where the chains of lensing run: cpu, cuda, or auto.",
+    default="auto",
+    metavar="NAME",
+)
 @a_seed(2023)
 def reproduce(
     name: str, out: Path, quick: bool, galaxies: Path | None, device: str, rng: int

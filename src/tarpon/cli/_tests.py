@@ -16,6 +16,7 @@ from ._app import (
     Command,
     Misuse,
     a_count,
+    a_figure,
     a_file,
     a_folder,
     a_level,
@@ -23,6 +24,7 @@ from ._app import (
     a_seed,
     a_size,
     an_option,
+    an_output,
     as_json,
     client,
     options,
@@ -68,7 +70,7 @@ class _Named(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 _FILE = click.argument("file", type=click.Path(path_type=Path))
-_plot = a_file("--plot", "Write a figure here.")
+_plot = a_figure("--plot", "Write a figure here.")
 _from_file = options(
     a_file("--theta", "A second file, if the truths are in one of their own."),
     click.option(
@@ -93,7 +95,9 @@ _of_a_test = options(
     ),
     _from_file,
     a_folder("--resume", "Keep the results of blocks here, and go on from those there are."),
-    an_option("--shard", "Compute this part of the blocks alone.", type=_Shard()),
+    an_option(
+        "--shard", "Compute the i-th of n parts alone, from 0/n on; needs --resume.", type=_Shard()
+    ),
     a_scheduler,
 )
 
@@ -133,7 +137,7 @@ def sbc(file: Path, **given: Any) -> None:
 
 @click.command(cls=Command)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@a_file("--report", "Write an HTML page with all figures here; several files are compared.")
+@an_output("--report", "Write an HTML page with all figures here; several files are compared.")
 @an_option(
     "--fail-on",
     "When to exit with 1: doubt is also when there are too few simulations to say.",
@@ -147,7 +151,9 @@ def sbc(file: Path, **given: Any) -> None:
 )
 @_of_a_test
 def check(files: tuple[Path, ...], **given: Any) -> None:
-    """Test from every angle, with one exact p-value, findings and their sizes.
+    """Test from every angle; say what is wrong, and by how much.
+
+    All angles together have one exact p-value.
 
     \b
     Example:  tarpon check draws.npz --report report.html
@@ -162,9 +168,9 @@ def check(files: tuple[Path, ...], **given: Any) -> None:
 @_from_file
 @as_json
 def inspect(file: Path, as_json: bool, **given: Any) -> None:
-    """Say what is in FILE, what each array is taken for, and what is missing.
+    """Say what is in FILE, and what each array is taken for.
 
-    The exit status is 2 when it cannot be tested.
+    It also says what is missing. The exit status is 2 when it cannot be tested.
 
     \b
     Example:  tarpon inspect draws.h5
@@ -182,7 +188,9 @@ def inspect(file: Path, as_json: bool, **given: Any) -> None:
 @_plot
 @as_json
 def merge(folders: tuple[Path, ...], **given: Any) -> None:
-    """Say what a test found whose shards are done, from the FOLDERS given to --resume.
+    """Say what a test found, once all of its shards are done.
+
+    FOLDERS are those that were given to --resume.
 
     Example:  tarpon merge blocks
     """
