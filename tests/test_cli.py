@@ -130,7 +130,7 @@ class TestMisuse:
         path = archive("correct", theta=theta)
         self.fails("1 of 200 simulations hold NaN", "sbc", path)
         self.fails("(`--on-invalid drop`) then leaves whole simulations out", "sbc", path)
-        assert "1 invalid ones dropped" in inside("sbc", path, "--on-invalid", "drop").stdout
+        assert "1 invalid one dropped" in inside("sbc", path, "--on-invalid", "drop").stdout
 
     @pytest.mark.parametrize(
         "words", [["--level", "2"], ["--rng", "-1"], ["--nonsense"], ["--on-invalid", "x"]]
@@ -324,19 +324,19 @@ def test_completion_knows_commands_and_options():
     assert answer.stdout == "plain,inspect\n"
 
 
-def terminal(*words, interrupt=None):
-    """Run a command in a terminal of 100 columns; return its exit status and what is seen."""
+def terminal(*words, interrupt=None, width=100):
+    """Run a command in a terminal; return its exit status and what is seen."""
     import fcntl
     import pty
     import struct
     import termios
 
     leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     process = subprocess.Popen(
         [sys.executable, "-m", "tarpon", *map(str, words)],
         stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
-        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"},
+        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": str(width)},
     )  # fmt: skip
     os.close(follower)
     seen = b""
@@ -372,9 +372,11 @@ class TestTerminal:
     def test_check_has_a_table_that_pipes_do_not(self, archive):
         path = archive("overconfident", names=np.array(["mass", "[red]spin[/]"]))
         words = ("check", path, "--rng", 1, "--n-swaps", 99)
-        status, seen = terminal(*words)
+        status, seen = terminal(*words, width=80)
         assert status == 1
         assert re.search(r"parameter +bias / sd +width +in 68% +in 95% +p", seen)
+        assert re.search(r"mass +\S+ \[\S+, \S+\] +\S+ \[\S+, \S+\] +\d+% +\d+% +0\.0", seen)
+        assert "bias: how far the draws lie above the truths" in seen
         assert "[red]spin[/]" in seen  # names are shown as they are
         assert "bias / sd" not in run(*words).stdout
 

@@ -530,7 +530,7 @@ class TestMisuse:
         assert state(monitor) == before
         monitor.add(broken, theta, on_invalid="drop")
         assert (monitor.n_sims, monitor.n_dropped) == (9, 1)
-        assert "(1 invalid ones dropped)" in repr(monitor)
+        assert "(1 invalid one dropped)" in repr(monitor)
 
     def test_failures_on_disk_too(self, tmp_path):
         samples, theta = (np.random.default_rng(0).normal(size=s) for s in ((9, 5, 2), (5, 2)))

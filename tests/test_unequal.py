@@ -356,6 +356,10 @@ class TestChains:
         steps[..., 1] = theta[:, 1]
         assert chains.thin(steps, theta).draws.most > 1
 
+    def test_a_single_draw_is_one(self):
+        one = tarpon.Simulations(np.zeros((1, 3, 2)), np.ones((3, 2)))
+        assert "1 draw each" in repr(one)
+
     def test_that_are_worth_little_are_warned_of(self):
         with pytest.warns(UserWarning, match=r"worth about 7 .* Run them at least 3 times as"):
             chains.thin(*chain(100, 20))

@@ -20,7 +20,7 @@ from .adversaries import Adversary, Gambler
 from .engine import replacing
 from .inference.sequential import Scores, Wealth, log_mean, radius, ranked
 from .simulations import Simulations
-from .verdict import stated
+from .verdict import dropped, stated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -357,12 +357,11 @@ class Monitor:
     def __repr__(self) -> str:
         if not self.n_sims:
             return "Monitor before its first simulation"
-        dropped = f" ({self.n_dropped} invalid ones dropped)" if self.n_dropped else ""
         exact = ", approximate since draws were resampled by weight" if self.approximate else ""
         most = max(self.scores, key=lambda name: self.scores[name])
         by = f", most by {most}" if self.state == "inaccurate" else ""
         return (
-            f"Monitor after {self.n_sims} simulations{dropped}: {self.state}, "
+            f"Monitor after {self.n_sims} simulations{dropped(self.n_dropped)}: {self.state}, "
             f"{stated('e', self.e_value, 3)} ({stated('p', self.p_value)}{exact}{by}), "
             f"coverage within ±{self.within:.2g} of every level."
         )

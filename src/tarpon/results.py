@@ -199,7 +199,7 @@ class Result:
         return report.card(self)
 
     def __repr__(self) -> str:
-        dropped = f" ({self.n_dropped} invalid ones dropped)" if self.n_dropped else ""
+        dropped = verdict.dropped(self.n_dropped)
         return (
             f"{self.test} on {self.ranks.n_sims} simulations{dropped} × {self.draws}, "
             f"{verdict.stated('p', self.p_value)}: {self.verdict}"

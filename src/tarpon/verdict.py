@@ -57,6 +57,11 @@ def stated(name: str, value: float, digits: int = 2) -> str:
     return f"{name} {shown}" if shown[0] in "<>" else f"{name} = {shown}"
 
 
+def dropped(n_dropped: int) -> str:
+    """Return how many simulations were left out, in brackets; nothing if none was."""
+    return f" ({n_dropped} invalid one{'s' * (n_dropped > 1)} dropped)" if n_dropped else ""
+
+
 def sentence(
     ranks: Ranks,
     p_values: Floats,

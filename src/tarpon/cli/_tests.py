@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from ..diagnostics import Result
 
 _MOST_ROWS = 12
+_COLUMNS = (
+    "bias: how far the draws lie above the truths; width: scatter of the truths / width of the "
+    "draws; in 68%: truths in the central 68% of the draws"
+)
 
 
 class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -263,16 +267,18 @@ def _parameters(check: Check) -> Any:
 
     from ..verdict import number
 
-    table = Table("parameter", "bias / sd", "width", "in 68%", "in 95%", "p", box=None)
+    table = Table("parameter", box=None, caption_justify="left")
+    for column in ("bias / sd", "width", "in 68%", "in 95%", "p"):
+        table.add_column(column, justify="right")
     worst = sorted(check.parameters, key=lambda parameter: parameter.p_value)
     for one in worst[:_MOST_ROWS]:
         fails = one.p_value <= check.level
-        cells = [str(one.bias), str(one.width), one.coverage_68.percent(),
-                 one.coverage_95.percent(), number(one.p_value, 3)]  # fmt: skip
+        cells = [str(one.bias), str(one.width), f"{one.coverage_68.value:.0%}",
+                 f"{one.coverage_95.value:.0%}", number(one.p_value, 3)]  # fmt: skip
         table.add_row(escape(one.name), *cells, style="bold" if fails else None)
     if len(worst) > _MOST_ROWS:
-        table.caption = f"and {len(worst) - _MOST_ROWS} more"
-        table.caption_justify = "left"
+        table.add_row(f"and {len(worst) - _MOST_ROWS} more")
+    table.caption = _COLUMNS
     return table
 
 
