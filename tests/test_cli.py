@@ -386,6 +386,7 @@ class TestTerminal:
         status, seen = terminal("run", example, *words, "--plot", tmp_path / "a.png")
         assert status == 0
         assert re.search(r"conjugate .*/30 .*/s · evidence .* of .* · coverage ±", seen)
+        assert f"figure: {tmp_path / 'a.png'}" in seen
         assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
     def test_a_run_counts_in_a_narrow_terminal_too(self, tmp_path):

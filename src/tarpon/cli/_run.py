@@ -74,11 +74,19 @@ def run(problem: str, **given: Any) -> None:
         )  # fmt: skip
         raise SystemExit(INTERRUPTED) from None
     say(study.to_json() if given["as_json"] else wrapped(str(study)))
-    if given["plot"]:
-        write_figure(study.check.plot().figure, given["plot"])
-    if given["report"]:
-        study.check.report(given["report"], name=path.name)
+    _write(study, path.name, **given)
     raise SystemExit(int(study.outcome == "inaccurate"))
+
+
+def _write(study: Study, name: str, plot: Path | None, report: Path | None, **given: Any) -> None:
+    """Write the figure and the report, if they are wanted, and say so to a reader."""
+    if plot:
+        write_figure(study.check.plot().figure, plot)
+    if report:
+        study.check.report(report, name=name)
+    for what, where in (("figure", plot), ("report", report)):
+        if where and not given["as_json"]:
+            say(f"{what}: {where}")
 
 
 def _study(problem: str, store: Path, label: str, **given: Any) -> Study:
