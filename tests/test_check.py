@@ -1,6 +1,7 @@
 """`check`: what it finds, what it says, and what it could not have seen."""
 
 import json
+import re
 from functools import cache, partial
 
 import numpy as np
@@ -372,6 +373,28 @@ class TestPlan:
         text = str(tarpon.plan(2, width=0.3, rng=0))
         assert "widths off by 30%" in text
         assert text.count("simulations") == 4
+
+    def test_one_number_of_draws_gives_a_sentence(self):
+        said = str(tarpon.plan(1, bias=0.8, width=0.125, n_draws=20, level=0.5, power=0.6, rng=0))
+        assert re.fullmatch(
+            r"To see a bias of 0\.8 sd in one parameter and widths off by 12\.5% with 60% "
+            r"probability in 1 dimension takes \d+ simulations of 20 draws each\.",
+            said,
+        )
+
+    @pytest.mark.parametrize(
+        ("error", "message", "wrong"),
+        [
+            (ValueError, "`n_dims` must be at least 1, but got 0", {"n_dims": 0}),
+            (TypeError, r"`n_dims` must be a whole number, but got 2\.5", {"n_dims": 2.5}),
+            (ValueError, "`n_draws` must be at least 5, but got 4", {"n_draws": 4}),
+            (TypeError, r"`n_draws` must be a whole number, but got \[20, 50\]",
+             {"n_draws": [20, 50]}),
+        ],
+    )  # fmt: skip
+    def test_sizes_that_cannot_be_are_refused(self, error, message, wrong):
+        with pytest.raises(error, match=message):
+            tarpon.plan(**{"n_dims": 2, "bias": 0.3} | wrong)
 
     def test_nothing_to_see_is_refused(self):
         with pytest.raises(ValueError, match=r"give a `bias` up to 1\.6"):

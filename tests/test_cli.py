@@ -129,7 +129,8 @@ class TestMisuse:
         theta[3] = np.nan
         path = archive("correct", theta=theta)
         self.fails("1 of 200 simulations hold NaN", "sbc", path)
-        assert "1 invalid ones dropped" in inside("sbc", path, "--on-invalid", "drop").stdout
+        self.fails("(`--on-invalid drop`) then leaves whole simulations out", "sbc", path)
+        assert "1 invalid one dropped" in inside("sbc", path, "--on-invalid", "drop").stdout
 
     @pytest.mark.parametrize(
         "words", [["--level", "2"], ["--rng", "-1"], ["--nonsense"], ["--on-invalid", "x"]]
@@ -139,9 +140,32 @@ class TestMisuse:
         assert answer.exit_code == 2
         assert "Usage:" in answer.stderr
 
+    def test_flags_are_numbers_in_plain_words(self):
+        self.fails("'x' is not a valid number.", "plan", 3, "--bias", "x")
+        self.fails("'x' is not a valid integer.", "plan", 3, "--bias", 0.3, "--rng", "x")
+
+    @pytest.mark.parametrize("flag", ["--plot", "--report"])
+    def test_folders_that_are_not_there_are_missed_at_once(self, archive, tmp_path, flag):
+        words = ("check", archive("correct"), flag, tmp_path / "nowhere" / "a.png")
+        assert not inside(*words).stdout
+        self.fails(f"there is no folder '{tmp_path / 'nowhere'}': make it first.", *words)
+
+    def test_what_no_figure_ends_with_is_refused_at_once(self, archive, tmp_path):
+        words = ("tarp", archive("correct"), "--plot", tmp_path / "curve.xyz")
+        assert not inside(*words).stdout
+        self.fails("a figure ends with .png, .pdf or .svg, but got 'curve.xyz'.", *words)
+
+    def test_what_is_no_problem(self, archive):
+        self.fails("is no Python file that defines a problem", "run", archive("correct"))
+
+    def test_what_cannot_be_merged(self, tmp_path):
+        self.fails(f"there is no folder '{tmp_path / 'a'}'.", "merge", tmp_path / "a")
+        self.fails("it holds no about.json.", "merge", tmp_path)
+
 
 def test_demo_prints_a_table_and_writes_a_figure(tmp_path):
-    answer = inside("demo", "--out", tmp_path / "demo.png")
+    answer = inside("demo", "--out", tmp_path / "demo.png", "--n-dims", 100)
+    assert "< 1e-300" in answer.stdout
     assert answer.exit_code == 0
     for word in ("correct", "overconfident", "underconfident", "biased", "TARP", "HPD"):
         assert word in answer.stdout
@@ -156,6 +180,12 @@ def test_help_helps(command):
     answer = inside(*command, "--help")
     assert answer.exit_code == 0
     assert answer.stdout.startswith("Usage:")
+
+
+def test_the_list_of_commands_has_whole_sentences():
+    listed = inside("--help").stdout.partition("Commands:\n")[2].splitlines()
+    assert len(listed) == len(main.commands)
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
 
 
 def test_version():
@@ -188,7 +218,9 @@ def test_names_of_arrays_and_a_second_file(tmp_path):
 def test_plan_says_how_many():
     said = inside("plan", 2, "--bias", 0.5, "--n-draws", 50, "--rng", 0)
     assert said.exit_code == 0
-    assert "50 draws:" in said.stdout
+    assert "simulations of 50 draws each." in said.stdout
+    surer = inside("plan", 2, "--bias", 0.5, "--n-draws", 50, "--rng", 0, "--power", 0.99)
+    assert "with 99% probability" in surer.stdout
     assert inside("plan", 2).exit_code == 2
 
 
@@ -292,19 +324,19 @@ def test_completion_knows_commands_and_options():
     assert answer.stdout == "plain,inspect\n"
 
 
-def terminal(*words, interrupt=None):
-    """Run a command in a terminal of 100 columns; return its exit status and what is seen."""
+def terminal(*words, interrupt=None, width=100):
+    """Run a command in a terminal; return its exit status and what is seen."""
     import fcntl
     import pty
     import struct
     import termios
 
     leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     process = subprocess.Popen(
         [sys.executable, "-m", "tarpon", *map(str, words)],
         stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
-        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"},
+        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": str(width)},
     )  # fmt: skip
     os.close(follower)
     seen = b""
@@ -340,9 +372,11 @@ class TestTerminal:
     def test_check_has_a_table_that_pipes_do_not(self, archive):
         path = archive("overconfident", names=np.array(["mass", "[red]spin[/]"]))
         words = ("check", path, "--rng", 1, "--n-swaps", 99)
-        status, seen = terminal(*words)
+        status, seen = terminal(*words, width=80)
         assert status == 1
         assert re.search(r"parameter +bias / sd +width +in 68% +in 95% +p", seen)
+        assert re.search(r"mass +\S+ \[\S+, \S+\] +\S+ \[\S+, \S+\] +\d+% +\d+% +0\.0", seen)
+        assert "bias: how far the draws lie above the truths" in seen
         assert "[red]spin[/]" in seen  # names are shown as they are
         assert "bias / sd" not in run(*words).stdout
 
@@ -352,7 +386,14 @@ class TestTerminal:
         status, seen = terminal("run", example, *words, "--plot", tmp_path / "a.png")
         assert status == 0
         assert re.search(r"conjugate .*/30 .*/s · evidence .* of .* · coverage ±", seen)
+        assert f"figure: {tmp_path / 'a.png'}" in seen
         assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_a_run_counts_in_a_narrow_terminal_too(self, tmp_path):
+        example = Path(__file__).parents[1] / "examples" / "conjugate.py"
+        words = ("--n-sims", 30, "--n-draws", 50, "--rng", 1, "--store", tmp_path / "a")
+        _, seen = terminal("run", f"{example}:too_narrow", *words, width=80)
+        assert re.search(r"conjugate\S* .*\d+/30 +\S+/s · evidence", seen)
 
     def test_lines_are_broken_between_words(self, archive):
         _, seen = terminal("check", archive("overconfident"), "--rng", 1, "--n-swaps", 99)

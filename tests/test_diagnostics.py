@@ -11,7 +11,7 @@ import tarpon
 from tarpon import Simulations
 from tarpon.problems import gaussian
 from tarpon.ranks import Ranks
-from tarpon.verdict import Reading, bias_and_width, held, sentence
+from tarpon.verdict import Reading, bias_and_width, held, number, sentence, stated
 
 SIMS = gaussian("overconfident", n_sims=200, n_draws=50, n_dims=3, rng=0)
 
@@ -50,6 +50,29 @@ def test_repr_is_one_line_that_can_be_pasted():
     fine = repr(tarpon.sbc(gaussian("correct", n_sims=50, rng=1), rng=0))
     assert fine.endswith("no evidence against these posteriors")
     assert "accurate" not in fine.replace("inaccurate", "")
+
+
+def test_a_p_value_at_the_end_of_doubles_is_shown_as_a_bound():
+    far = tarpon.sbc(
+        np.zeros((99, 1000, 2)) + np.arange(99)[:, None, None], np.full((1000, 2), -9.0)
+    )
+    assert "× 99 draws, p < 1e-300: inaccurate" in repr(far)
+    assert "</strong>, p\xa0&lt;\xa01e-300 <" in far._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "said"),
+    [
+        (0.001, "0.001", "p = 0.001"),
+        (1.0, "1", "p = 1"),
+        (1e-300, "1e-300", "p = 1e-300"),
+        (2.3e-308, "< 1e-300", "p < 1e-300"),
+        (0.0, "< 1e-300", "p < 1e-300"),
+        (1.01e304, "> 1e+300", "p > 1e+300"),
+    ],
+)
+def test_numbers_that_doubles_cannot_hold_are_bounds(value, shown, said):
+    assert (number(value), stated("p", value)) == (shown, said)
 
 
 def test_numbers_for_programs_survive_json():

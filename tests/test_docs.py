@@ -18,6 +18,7 @@ import pytest
 
 import tarpon
 from tarpon import experiments
+from tarpon.experiments._lab import in_digits
 from tarpon.experiments._record import write_page
 
 ROOT = Path(__file__).parents[1]
@@ -224,4 +225,4 @@ def test_errata_quote_the_numbers_of_their_experiment():
     page = (DOCS / "errata.md").read_text()
     record = json.loads((EXPERIMENTS / "errata.json").read_text())
     for claim in record["claims"]:
-        assert f"{claim['value']:.3g}" in page, claim["what"]
+        assert in_digits(claim["value"]) in page, claim["what"]

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from tarpon.cli import main
 from tarpon.experiments import EXPERIMENTS, Claim, Lab, reproduce
-from tarpon.experiments._lab import about
+from tarpon.experiments._lab import about, in_digits
 from tarpon.experiments._lensing import Store
 from tarpon.problems import Galaxies, Lensing
 
@@ -53,6 +53,13 @@ def test_a_claim_holds_between_its_limits():
     assert [Claim("", 0, *limits).wanted for limits in ((1, None), (None, 2), (1, 2))] == [
         *("≥ 1", "≤ 2", "1 to 2")
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.0, "0"), (-0.01, "-0.01"), (0.9384, "0.938"), (2e-308, "< 1e-300")]
+)
+def test_the_number_of_a_claim_is_shown_in_digits(value, shown):
+    assert in_digits(value) == shown
 
 
 def test_rates_far_from_the_level_are_no_level():

@@ -9,6 +9,7 @@ import pytest
 import tarpon
 from tarpon.gate import FAIL_ON, Gate, InaccurateError
 from tarpon.problems import zoo
+from tarpon.pytest_plugin import report_name
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +88,11 @@ def session(tmp_path_factory):
         "    accurate(*given('exact.npz'), n_swaps=199)\n"
         "def test_bad(accurate):\n"
         "    accurate(*given('narrow.npz'), n_swaps=199)\n"
-        "def test_bad_and_let_through(accurate):\n"
-        "    accurate(*given('narrow.npz'), n_swaps=199, fail_on='never')\n"
+        "import pytest\n"
+        "@pytest.mark.parametrize('n', [2])\n"
+        "def test_bad_and_let_through(accurate, n):\n"
+        "    for k in range(n):\n"
+        "        accurate(*given('narrow.npz'), n_swaps=199, fail_on='never')\n"
     )
     command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "no:zarr"]
     return folder, subprocess.run(
@@ -116,9 +120,53 @@ class TestPlugin:
         assert "InaccurateError: inaccurate, p = 0.005: overconfident" in found.stdout
 
     def test_takes_the_limits_of_a_gate(self, session):
-        assert "test_bad_and_let_through PASSED" in session[1].stdout
+        assert "test_bad_and_let_through[2] PASSED" in session[1].stdout
 
     def test_writes_reports_where_it_is_told_to(self, session):
         reports = session[0] / "reports"
-        assert "overconfident" in (reports / "test_bad.html").read_text()
-        assert len(list(reports.iterdir())) == 3
+        assert "overconfident" in (reports / "test_posterior-test_bad.html").read_text()
+        assert len(list(reports.iterdir())) == 4
+
+    def test_writes_a_report_of_every_call(self, session):
+        names = {path.name for path in (session[0] / "reports").glob("*let_through*")}
+        plain = "test_posterior-test_bad_and_let_through-2"
+        assert names == {f"{plain}.html", f"{plain}+2.html"}
+
+
+@pytest.mark.parametrize(
+    ("test", "name"),
+    [
+        ("test_a.py::test_it", "test_a-test_it"),
+        (
+            "tests/unit/test_a.py::TestB::test_it[0.5-flow]",
+            "tests.unit.test_a-TestB-test_it-0.5-flow",
+        ),
+        ("test_a.py::test_it[a/b]", "test_a-test_it-a-b-e42b0d93"),
+        ("test_a.py::test_it[a--b]", "test_a-test_it-a-b-db31198b"),
+        ("../my tests/test_a.py::test_it", "my-tests.test_a-test_it-fe2baeab"),
+    ],
+)
+def test_reports_have_clean_names(test, name):
+    assert report_name(test) == f"{name}.html"
+
+
+def test_reports_never_share_a_name():
+    ids = (
+        "",
+        "[a]",
+        "[a-b]",
+        "[a/b]",
+        "[a b]",
+        "[a\\b]",
+        "[-a]",
+        "[a-]",
+        "[a.]",
+        "[.a]",
+        "[a--b]",
+    )
+    ids += ("[]", "[.]", "[é]", "[ü/]", f"[{200 * 'a'}]", f"[{201 * 'a'}]")
+    tests = [f"{where}::test_it{one}" for where in ("test_a.py", "b/test_a.py") for one in ids]
+    names = {report_name(test, call) for test in tests for call in (1, 2)}
+    assert len(names) == 2 * len(tests)
+    assert max(map(len, names)) < 150
+    assert not {"/", "\\", " ", "[", "]"} & set("".join(names))

@@ -424,7 +424,9 @@ class TestFolder:
         folders = [tmp_path / str(seed) for seed in (1, 2)]
         for seed, folder in enumerate(folders):
             tarpon.sbc(self.sims(), rng=seed, engine=Engine(resume=folder))
-        with pytest.raises(ValueError, match=r"the folders have different seeds, \[0, 1\]"):
+        with pytest.raises(
+            ValueError, match=r"the folders have different seeds, \[0, 1\]: give all"
+        ):
             tarpon.sbc(self.sims(), engine=Engine(resume=folders))
 
     def test_missing_shards_are_missed(self, tmp_path):
@@ -539,6 +541,19 @@ def test_shards_on_the_command_line(run, store, tmp_path):
     assert json.loads(run("merge", blocks, "--json").stdout)["outcome"] == "inaccurate"
 
 
+def test_more_shards_than_blocks(run, tmp_path):
+    sims, blocks = tarpon.problems.gaussian("correct", n_sims=20, rng=0), tmp_path / "my blocks"
+    np.savez(tmp_path / "draws.npz", samples=sims.samples, theta=sims.theta)
+    words = ("sbc", tmp_path / "draws.npz", "--rng", 1)
+    said = [run(*words, "--resume", blocks, "--shard", f"{i}/3") for i in range(3)]
+    assert [shard.exit_code for shard in said] == [0, 0, 0]
+    idle = "shard 0/3 has nothing to do, there are more shards than blocks: 0 of 1 blocks are in"
+    assert said[0].stdout.startswith(idle)
+    assert said[2].stdout.startswith("shard 2/3 is done: all blocks are in")
+    assert f"`tarpon merge '{blocks}'` gives the answer." in said[2].stdout
+    assert run("merge", blocks).stdout == run(*words).stdout
+
+
 def on_terminal(*words, pause):
     """Return what a command writes to a terminal, and what to a pipe."""
     ours, theirs = pty.openpty()
@@ -567,7 +582,7 @@ def test_a_bar_is_shown_on_a_terminal_for_what_takes_long(run, store):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--shard", "0/2"], "need a folder"),
+        (["--shard", "0/2"], "need a folder that holds what they have done: add --resume FOLDER."),
         (["--shard", "2/2"], "is not i/n"),
         (["--shard", "one"], "is not i/n"),
     ],

@@ -4,7 +4,7 @@ import pytest
 
 import tarpon
 from tarpon import plots
-from tarpon.problems import gaussian
+from tarpon.problems import gaussian, zoo
 
 SIMS = gaussian("biased", n_sims=100, n_draws=30, n_dims=3, rng=0)
 TARP, HPD, SBC = (test(SIMS, rng=0) for test in (tarpon.tarp, tarpon.hpd, tarpon.sbc))
@@ -65,6 +65,39 @@ def test_histogram_counts_every_truth_once(n_bins):
 def test_panels_give_a_figure():
     figure = plots.panels({"one": {"TARP": TARP, "HPD": HPD}, "two": {"TARP": TARP}})
     assert [ax.get_title() for ax in figure.axes] == ["one", "two"]
+    assert figure.axes[0].get_ylabel() == "Expected coverage"
+    cases = {"one": {"TARP": TARP}, "two": {"TARP": HPD}}
+    figure = plots.panels(cases, draw=plots.difference, n_cols=1)
+    assert [ax.get_ylabel() for ax in figure.axes] == ["Expected coverage − level"] * 2
+    with pytest.raises(ValueError, match="at least one case"):
+        plots.panels({})
+
+
+def test_panels_of_ones_own_can_share_a_legend():
+    figure, axes = plt.subplots(1, 2, layout="constrained")
+    for ax, score in zip(axes, (0, 1), strict=True):
+        plots.ranks(SBC, score=score, ax=ax)
+    plots.one_legend(figure)
+    assert [ax.get_legend() for ax in axes] == [None, None]
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert shown == ["95% band", "theta_0", "theta_1"]
+    assert set(plots.__all__) >= {"one_legend", "panels"}
+
+
+def test_the_worst_pair_is_drawn_unless_another_is_asked_for():
+    sims = zoo("swapped_parameters", n_sims=100, n_draws=20, n_dims=4, rng=0)
+    check = tarpon.check(sims, n_swaps=49, rng=0)
+    worst, _, third = check.evidence.pairs.worst[:3]
+    for drawn, shown in ((plots.pair(check), worst), (plots.pair(check, third), third)):
+        asked = [f"{name} / posterior sd" for name in shown.names]
+        assert [drawn.get_xlabel(), drawn.get_ylabel()] == asked
+
+
+def test_one_parameter_has_no_pair():
+    check = tarpon.check(zoo("narrow", n_sims=20, n_draws=20, n_dims=1, rng=0), n_swaps=9, rng=0)
+    with pytest.raises(ValueError, match=r"this check has one: draw its ranks instead"):
+        plots.pair(check)
+    assert labels(plots.ranks(check.evidence.marginals)) == ["95% band", "theta_0"]
 
 
 def test_nothing_to_draw_is_refused():

@@ -251,7 +251,7 @@ class TestDeath:
             "    Path(__file__).with_name('child').write_text(str(child.pid))\n"
             "    os.kill(os.getpid(), signal.SIGKILL) if once() else time.sleep(1000)"
         )
-        with pytest.raises(RuntimeError, match="only 0 simulations worked"):
+        with pytest.raises(RuntimeError, match="no simulation worked, and a test needs two"):
             tarpon.run(
                 problem(start),
                 store=tmp_path / "a",
@@ -381,6 +381,12 @@ class TestTrouble:
     def test_what_is_no_posterior(self, problem, trouble, message):
         with pytest.raises((ValueError, TypeError), match=message):
             simulated(source(problem(trouble))(), 0, SEED, N_DRAWS)
+
+    def test_lines_of_ours_are_not_named(self, problem, tmp_path):
+        path = problem("return np.zeros((2, n_draws))")
+        wanted = r"must return \(50, 2\), draws first, but returned \(2, 50\)\.$"
+        with pytest.raises(RuntimeError, match=wanted):
+            tarpon.run(path, store=tmp_path / "a", **settings(n_sims=2, retries=0))
 
     def test_what_is_no_prior(self, problem):
         text = TEXT.replace("return rng.normal(size=2)", "return rng.normal(size=(2, 2))")
@@ -587,7 +593,7 @@ class TestProblems:
             f"{path}:third": "has no 'third'",
             f"{path}:Both": "It is a class",
             problem(text="def prior(rng): ...", name="a.py"): "lacks simulate, posterior",
-            problem(text="1 +", name="b.py"): "cannot be run: SyntaxError",
+            problem(text="1 +", name="b.py"): r"cannot be run: SyntaxError: .* \(b.py, line 1\)",
             problem(text="1 / 0", name="c.py"): r"ZeroDivisionError: .* \(c.py, line 1\)",
         }.items():
             with pytest.raises(ValueError, match=message):

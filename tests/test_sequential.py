@@ -254,6 +254,11 @@ class TestState:
         assert monitor.e_value > 1e300
         assert 0 < monitor.p_value < 1e-300
         assert monitor.history.log_e[-1] > 1000
+        assert "e > 1e+300 (p < 1e-300, most by" in repr(monitor)
+
+    def test_a_folder_that_is_not_there_is_named(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"there is no folder '.*a' to write 'b\.npz'"):
+            Monitor().save(tmp_path / "a" / "b.npz")
 
     def test_plot_shows_every_look_and_the_threshold(self):
         monitor = Monitor(level=0.1, rng=0).add(zoo("narrow", n_sims=50, rng=0))
@@ -525,7 +530,7 @@ class TestMisuse:
         assert state(monitor) == before
         monitor.add(broken, theta, on_invalid="drop")
         assert (monitor.n_sims, monitor.n_dropped) == (9, 1)
-        assert "(1 invalid ones dropped)" in repr(monitor)
+        assert "(1 invalid one dropped)" in repr(monitor)
 
     def test_failures_on_disk_too(self, tmp_path):
         samples, theta = (np.random.default_rng(0).normal(size=s) for s in ((9, 5, 2), (5, 2)))

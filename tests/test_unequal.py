@@ -356,13 +356,29 @@ class TestChains:
         steps[..., 1] = theta[:, 1]
         assert chains.thin(steps, theta).draws.most > 1
 
+    def test_a_single_draw_is_one(self):
+        one = tarpon.Simulations(np.zeros((1, 3, 2)), np.ones((3, 2)))
+        assert "1 draw each" in repr(one)
+
     def test_that_are_worth_little_are_warned_of(self):
-        with pytest.warns(UserWarning, match="worth . draws or fewer"):
+        with pytest.warns(UserWarning, match=r"worth about 7 .* Run them at least 3 times as"):
             chains.thin(*chain(100, 20))
+
+    @pytest.mark.parametrize("rho", [0.0, 0.99])
+    def test_whose_worth_nobody_can_tell_are_warned_of(self, rho):
+        steps, theta = chain(9, 20, rho=rho)
+        with pytest.warns(UserWarning, match="chains of 9 steps are too short .* 10 steps at"):
+            chains.thin(np.stack([steps] * 20), theta)
 
     def test_that_are_too_short_are_refused(self):
         with pytest.raises(ValueError, match=r"simulation 0 must be.*4 steps"):
             chains.thin(np.zeros((3, 5, 2)), np.zeros((5, 2)))
+
+    def test_of_other_shapes_are_refused(self):
+        with pytest.raises(ValueError, match=r"n_steps, n_sims, n_dims\), .* got \(20, 5\)"):
+            chains.thin(np.zeros((20, 5)), np.zeros((5, 2)))
+        with pytest.raises(ValueError, match=r"the 5 simulations of `theta`.* they are of 20"):
+            chains.thin(np.zeros((5, 20, 2)), np.zeros((5, 2)))
 
 
 class TestWeightedRanks:

@@ -5,6 +5,7 @@ simulations are in `_shapes`.
 """
 
 import importlib
+import operator
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from . import _arrays
 from ._stored import Stored, is_stored
 from ._types import RNG, Array, ArrayLike, Floats
 
-_FEWEST_SIMS, _FEWEST_DRAWS = 2, 5
+_FEWEST_SIMS, FEWEST_DRAWS = 2, 5
 
 
 def seed(rng: RNG) -> int:
@@ -138,18 +139,22 @@ def needs_parameters(n_dims: int) -> None:
 
 def needs_at_least(n_sims: int, n_draws: int) -> None:
     """Raise if there are too few simulations or draws for the swap test."""
-    if n_sims < _FEWEST_SIMS or n_draws < _FEWEST_DRAWS:
+    if n_sims < _FEWEST_SIMS or n_draws < FEWEST_DRAWS:
         raise ValueError(
-            f"`check` needs at least {_FEWEST_SIMS} simulations of {_FEWEST_DRAWS} draws, but got "
+            f"`check` needs at least {_FEWEST_SIMS} simulations of {FEWEST_DRAWS} draws, but got "
             f"{n_sims} of {n_draws}. Use `sbc` or `tarp`, which work with one."
         )
 
 
-def positive(name: str, value: int) -> int:
+def positive(name: str, value: int, least: int = 1) -> int:
     """Return a number of things of which there must be some."""
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1, but got {value}.")
-    return int(value)
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        raise TypeError(f"`{name}` must be a whole number, but got {value!r}.") from None
+    if whole < least:
+        raise ValueError(f"`{name}` must be at least {least}, but got {whole}.")
+    return whole
 
 
 def score_shapes(

@@ -58,12 +58,14 @@ def said(now: Progress) -> str:
 def _bar(label: str) -> tuple[Bar, TaskID]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.table import Column
 
     bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[said]}"),
+        # Where a terminal is narrow, names and words are cut: the count is what one looks for.
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=16)),
+        BarColumn(bar_width=12),
+        MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=9)),
+        TextColumn("{task.fields[said]}", table_column=Column(no_wrap=True)),
         console=Console(stderr=True),
         transient=True,
     )

@@ -49,10 +49,11 @@ class Draws:
 
     def __str__(self) -> str:
         number = _span(str(self.fewest), str(self.most))
+        draws = "draw" if number == "1" else "draws"
         if self.worth is not None:
-            return f"{number} weighted draws worth {self.value}"
+            return f"{number} weighted {draws} worth {self.value}"
         resampled = " (resampled by weight, so p is approximate)" if self.approximate else ""
-        return f"{number} draws{resampled}"
+        return f"{number} {draws}{resampled}"
 
 
 def _span(least: str, most: str) -> str:

@@ -58,8 +58,9 @@ def refuse(invalid: Array, on_invalid: str) -> None:
     n_invalid, n_sims = int(invalid.sum()), len(invalid)
     if n_invalid and (on_invalid == "raise" or n_invalid == n_sims):
         advice = (
-            "Failed fits are rarely random, so look at them first; `on_invalid='drop'` then "
-            "leaves whole simulations out, and the result says how many."
+            "Failed fits are rarely random, so look at them first; `on_invalid='drop'` "
+            "(`--on-invalid drop`) then leaves whole simulations out, and the result says how "
+            "many."
             if n_invalid < n_sims
             else "None is left to test."
         )

@@ -9,6 +9,7 @@ else.
 import json
 import os
 import re
+import shlex
 import tempfile
 import warnings
 import zipfile
@@ -96,7 +97,10 @@ class Engine:
         about = plain({"format": _FORMAT, "tarpon": __version__, **identity()})
         seeds = {_settled(f, about, rng, self.note, self.on_missing == "raise") for f in folders}
         if len(seeds) > 1:
-            raise ValueError(f"the folders have different seeds, {sorted(seeds)}.")
+            raise ValueError(
+                f"the folders have different seeds, {sorted(seeds)}: give all shards the same "
+                f"seed, or one folder."
+            )
         return Run(self, seeds.pop(), folders)
 
 
@@ -142,11 +146,8 @@ class Run:
             for _ in self._computed(name, function, task, order):
                 pass
             if final:
-                there = n_blocks - len(self._missing(name, n_blocks))
-                raise Unfinished(
-                    f"shard {i}/{n} is done, {there} of {n_blocks} blocks are in "
-                    f"{str(self.folders[0])!r}. When all are, `tarpon merge` gives the answer."
-                )
+                done = "is done" if own else "has nothing to do, there are more shards than blocks"
+                raise Unfinished(f"shard {i}/{n} {done}: {self._there(name, n_blocks)}")
         yield from self._computed(name, function, task, range(n_blocks))
 
     def _computed(
@@ -204,6 +205,14 @@ class Run:
             for k in range(n_blocks)
             if not any((folder / _file(name, k)).exists() for folder in self.folders)
         ]
+
+    def _there(self, name: str, n_blocks: int) -> str:
+        """Return how many blocks are there, and what to do when all are."""
+        n_there, folder = n_blocks - len(self._missing(name, n_blocks)), str(self.folders[0])
+        merged = f"`tarpon merge {shlex.quote(folder)}` gives the answer."
+        if n_there == n_blocks:
+            return f"all blocks are in {folder!r}. {merged}"
+        return f"{n_there} of {n_blocks} blocks are in {folder!r}. When all are, {merged}"
 
     def _refuse_missing(self, name: str, n_blocks: int) -> None:
         missing = self._missing(name, n_blocks)
@@ -276,8 +285,13 @@ def _settled(
 
 def about_folder(folder: Path) -> dict[str, Any]:
     """Return what a folder of results says about itself."""
+    path = folder / _ABOUT
+    if not folder.exists():
+        raise FileNotFoundError(f"there is no folder {str(folder)!r}.")
+    if not path.is_file():
+        raise ValueError(f"{str(folder)!r} is no folder of results: it holds no {_ABOUT}.")
     try:
-        return dict(json.loads((folder / _ABOUT).read_text()))
+        return dict(json.loads(path.read_text()))
     except (OSError, ValueError) as error:
         raise ValueError(f"{str(folder)!r} is no folder of results: {error}.") from error
 
@@ -301,6 +315,10 @@ def replacing(path: Path, *, private: bool = True) -> Iterator[Any]:
         path: Its name.
         private: Whether nobody else may read it; others get the permissions of any new file.
     """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"there is no folder {str(path.parent)!r} to write {path.name!r} into: make it first."
+        )
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=PART, delete=False) as file:
         try:
             yield file

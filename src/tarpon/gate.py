@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from .checks import Check
 from .effects import Parameter
-from .verdict import Estimate
+from .verdict import Estimate, stated
 
 __all__ = ["FAIL_ON", "Gate", "InaccurateError"]
 
@@ -59,7 +59,7 @@ class Gate:
         failed = []
         if check.outcome in FAIL_ON[self.fail_on]:
             why = f": {check.findings[0]}" if check.findings else ""
-            failed.append(f"{check.outcome}, p = {check.p_value:.2g}{why}")
+            failed.append(f"{check.outcome}, {stated('p', check.p_value)}{why}")
         for parameter in check.parameters:
             failed += self._too_large(parameter)
         return tuple(failed)

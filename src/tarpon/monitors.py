@@ -20,6 +20,7 @@ from .adversaries import Adversary, Gambler
 from .engine import replacing
 from .inference.sequential import Scores, Wealth, log_mean, radius, ranked
 from .simulations import Simulations
+from .verdict import dropped, stated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,8 +67,7 @@ class Monitor:
         >>> sims = tarpon.problems.zoo("narrow", n_dims=10, rng=0)
         >>> monitor = tarpon.Monitor(rng=0)
         >>> for k in range(200):
-        ...     monitor = monitor.add(sims.samples[:, k], sims.theta[k])
-        ...     if monitor.state != "running":
+        ...     if monitor.add(sims.samples[:, k], sims.theta[k]).state != "running":
         ...         break
         >>> monitor.state, monitor.n_sims < 100
         ('inaccurate', True)
@@ -107,7 +107,9 @@ class Monitor:
         names: Sequence[str] | None = None,
         on_invalid: str = "raise",
     ) -> Self:
-        """Add one simulation or many, in the order in which they came; return the monitor.
+        """Add one simulation or many, in the order in which they came.
+
+        The monitor itself changes, and is returned: `Monitor().add(sims).state` is one line.
 
         Whether a simulation comes alone or with others makes no difference. If anything is wrong
         with one of them, none is added.
@@ -355,13 +357,12 @@ class Monitor:
     def __repr__(self) -> str:
         if not self.n_sims:
             return "Monitor before its first simulation"
-        dropped = f" ({self.n_dropped} invalid ones dropped)" if self.n_dropped else ""
         exact = ", approximate since draws were resampled by weight" if self.approximate else ""
         most = max(self.scores, key=lambda name: self.scores[name])
         by = f", most by {most}" if self.state == "inaccurate" else ""
         return (
-            f"Monitor after {self.n_sims} simulations{dropped}: {self.state}, "
-            f"e = {self.e_value:.3g} (p = {self.p_value:.2g}{exact}{by}), "
+            f"Monitor after {self.n_sims} simulations{dropped(self.n_dropped)}: {self.state}, "
+            f"{stated('e', self.e_value, 3)} ({stated('p', self.p_value)}{exact}{by}), "
             f"coverage within ±{self.within:.2g} of every level."
         )
 

@@ -38,14 +38,17 @@ class Plan:
 
     def __str__(self) -> str:
         sought = [f"a bias of {self.bias:g} sd in one parameter"] * bool(self.bias)
-        sought += [f"widths off by {self.width:.0%}"] * bool(self.width)
-        lines = [
-            f"To see {' and '.join(sought)} with {self.power:.0%} probability "
-            f"in {self.n_dims} dimensions:"
-        ]
-        for n_draws, n_sims in self.n_sims.items():
-            lines.append(f"  {n_draws:5d} draws: {n_sims or 'over 100000'} simulations")
-        return "\n".join(lines)
+        sought += [f"widths off by {100 * self.width:.3g}%"] * bool(self.width)
+        goal = (
+            f"To see {' and '.join(sought)} with {100 * self.power:.3g}% probability "
+            f"in {self.n_dims} dimension{'s' * (self.n_dims > 1)}"
+        )
+        needed = [(n_draws, n_sims or "over 100000") for n_draws, n_sims in self.n_sims.items()]
+        if len(needed) == 1:
+            ((n_draws, n_sims),) = needed
+            return f"{goal} takes {n_sims} simulations of {n_draws} draws each."
+        lines = [f"  {n_draws:5d} draws: {n_sims} simulations" for n_draws, n_sims in needed]
+        return "\n".join([f"{goal}:", *lines])
 
 
 def plan(
@@ -81,11 +84,12 @@ def plan(
             f"give a `bias` up to {BIASES[-1]} or a `width` up to 0.5 to be seen, "
             f"but got bias {bias} and width {width}."
         )
+    n_dims = _check.positive("n_dims", n_dims)
     level, power = _check.probability("level", level), _check.probability("power", power)
     pilot, swaps = np.random.default_rng(_check.seed(rng)).spawn(2)
     n_sims = {}
-    for n in _DRAWS if n_draws is None else (n_draws,):
-        _check.needs_at_least(_PILOT, n)
+    for number in _DRAWS if n_draws is None else (n_draws,):
+        n = _check.positive("n_draws", number, _check.FEWEST_DRAWS)
         points = pilot.standard_normal((n + 1, _PILOT, n_dims), dtype=np.float32)
         sums = portfolio.swapped(
             Simulations(points[1:], points[0]),

@@ -1,6 +1,6 @@
 """Plots: drawn from results, computing nothing. Each takes an `ax` and returns it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from .monitors import Monitor
     from .results import Result
 
-__all__ = ["coverage", "difference", "effects", "evidence", "pair", "panels", "ranks", "trend"]
+__all__ = [
+    "coverage",
+    "difference",
+    "effects",
+    "evidence",
+    "one_legend",
+    "pair",
+    "panels",
+    "ranks",
+    "trend",
+]
 
 # Okabe and Ito (2008): told apart with any colour vision; the dashes tell them apart in print.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -163,7 +173,7 @@ def effects(check: "Check", *, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def pair(check: "Check", pair: "Pair", *, ax: "Axes | None" = None) -> "Axes":
+def pair(check: "Check", pair: "Pair | None" = None, *, ax: "Axes | None" = None) -> "Axes":
     """Draw where the truths lie among the draws in two parameters, and where they should.
 
     Both axes are the normal scores of ranks. The ellipses hold 68 % and 95 % of normal draws
@@ -171,9 +181,10 @@ def pair(check: "Check", pair: "Pair", *, ax: "Axes | None" = None) -> "Axes":
 
     Arguments:
         check: A check.
-        pair: One of the pairs of its evidence.
+        pair: One of those in `check.evidence.pairs.worst`; the worst of them by default.
         ax: Where to draw; a new figure by default.
     """
+    pair = _worst_pair(check) if pair is None else pair
     ax = _axes(ax)
     marginals = check.evidence.marginals
     scores = normal_scores(marginals.ranks.n_draws)
@@ -191,6 +202,15 @@ def pair(check: "Check", pair: "Pair", *, ax: "Axes | None" = None) -> "Axes":
     ax.set(aspect="equal")
     ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
+
+
+def _worst_pair(check: "Check") -> "Pair":
+    if not check.evidence.pairs.worst:
+        raise ValueError(
+            "a pair takes two parameters, but this check has one: draw its ranks instead, with "
+            "`plots.ranks(check.evidence.marginals)`."
+        )
+    return check.evidence.pairs.worst[0]
 
 
 def trend(trend: "Trend", *, ax: "Axes | None" = None) -> "Axes":
@@ -250,15 +270,23 @@ def evidence(
     return ax
 
 
-def panels(results: "dict[str, dict[str, Result]]", *, n_cols: int = 4) -> "Figure":
-    """Draw one panel of coverage curves a case, from `{case: {label: result}}`.
+def panels(
+    results: "Mapping[str, Mapping[str, Result]]",
+    *,
+    draw: "Callable[..., Axes]" = coverage,
+    n_cols: int = 4,
+) -> "Figure":
+    """Draw one panel of curves a case, from `{case: {label: result}}`.
 
     The panels share one legend, so every case should have the same labels.
 
     Arguments:
         results: The results of each case, by label.
+        draw: What to draw of them, `coverage` or `difference`.
         n_cols: The number of panels beside each other.
     """
+    if not results:
+        raise ValueError("at least one case is needed, but none came.")
     n_cols = min(n_cols, len(results))
     n_rows = -(-len(results) // n_cols)
     figure, axes = plt.subplots(
@@ -267,7 +295,7 @@ def panels(results: "dict[str, dict[str, Result]]", *, n_cols: int = 4) -> "Figu
     )  # fmt: skip
     figure.set_layout_engine("constrained", wspace=0.06, hspace=0.04)
     for ax, (case, curves) in zip(axes.flat, results.items(), strict=False):
-        coverage(*curves.values(), labels=list(curves), ax=ax)
+        draw(*curves.values(), labels=list(curves), ax=ax)
         ax.set_title(case)
         ax.label_outer()
     for ax in axes.flat[len(results) :]:
@@ -277,7 +305,14 @@ def panels(results: "dict[str, dict[str, Result]]", *, n_cols: int = 4) -> "Figu
 
 
 def one_legend(figure: "Figure", *, n_cols: int = 4) -> None:
-    """Put one legend below a figure in the place of those of its panels."""
+    """Put one legend below a figure in the place of those of its panels.
+
+    What several panels call the same is named once. The figure needs `layout="constrained"`.
+
+    Arguments:
+        figure: A figure, with panels of any kind.
+        n_cols: How many entries may stand beside each other.
+    """
     entries = {}
     for ax in figure.axes:
         entries.update(dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)))

@@ -6,6 +6,8 @@ def test_posterior(accurate):
 
 import re
 from collections.abc import Callable
+from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,10 @@ import pytest
 # Nothing of tarpon is imported before a test asks for it.
 if TYPE_CHECKING:
     from .checks import Check
+
+
+_PLAIN = re.compile(r"(\w+/)*\w+\.py(::\w+)+(\[\w+([.-]\w+)*\])?")
+_LONGEST = 120
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +43,7 @@ def accurate(request: pytest.FixtureRequest) -> "Callable[..., Check]":
     from .gate import Gate
 
     folder: Path | None = request.config.getoption("--tarpon-report")
+    calls = count(1)
 
     def run(*data: Any, rng: Any = 0, **options: Any) -> "Check":
         limits = ("fail_on", "max_bias", "max_width_error")
@@ -44,8 +51,29 @@ def accurate(request: pytest.FixtureRequest) -> "Callable[..., Check]":
         found = check(*data, rng=rng, **options)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            name = re.sub(r"[^\w.-]+", "-", request.node.name)
-            found.report(folder / f"{name}.html")
+            found.report(folder / report_name(request.node.nodeid, next(calls)))
         return gate.require(found)
 
     return run
+
+
+def report_name(test: str, call: int = 1) -> str:
+    """Return the name of the report of a test, which no other test or call of it has.
+
+    `tests/test_flow.py::test_narrow[20]` gives `tests.test_flow-test_narrow-20.html`. What file
+    names cannot hold is left out, and a part of a hash tells such tests apart.
+
+    Arguments:
+        test: What pytest calls the test.
+        call: Which call of the fixture in this test it is, counted from 1.
+
+    Example:
+        >>> report_name("test_flow.py::test_narrow[20]", 2)
+        'test_flow-test_narrow-20+2.html'
+    """
+    path, _, name = test.partition("::")
+    where = path.removesuffix(".py").replace("/", ".")
+    words = re.sub(r"[^\w.]+", "-", f"{where}-{name}").strip("-.")
+    if not _PLAIN.fullmatch(test) or len(words) > _LONGEST:
+        words = f"{words[:_LONGEST]}-{sha256(test.encode()).hexdigest()[:8]}"
+    return f"{words}+{call}.html" if call > 1 else f"{words}.html"

@@ -199,10 +199,10 @@ class Result:
         return report.card(self)
 
     def __repr__(self) -> str:
-        dropped = f" ({self.n_dropped} invalid ones dropped)" if self.n_dropped else ""
+        dropped = verdict.dropped(self.n_dropped)
         return (
             f"{self.test} on {self.ranks.n_sims} simulations{dropped} × {self.draws}, "
-            f"p = {self.p_value:.2g}: {self.verdict}"
+            f"{verdict.stated('p', self.p_value)}: {self.verdict}"
         )
 
 

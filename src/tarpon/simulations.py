@@ -211,8 +211,8 @@ class Simulations:
         draws, truths = self.log_prob_samples, self.log_prob_theta
         if truths is None or draws is None:
             raise ValueError(
-                "highest-density regions need the estimator's log-densities: pass "
-                "`log_prob_samples=` (n_draws, n_sims) and `log_prob_theta=` (n_sims,)."
+                "highest-density regions need the estimator's log-densities, as arguments or in "
+                "the file: `log_prob_samples` (n_draws, n_sims) and `log_prob_theta` (n_sims,)."
             )
         return draws, _arrays.alike(truths, draws)
 

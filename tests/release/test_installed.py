@@ -169,7 +169,7 @@ def test_it(accurate):
 np.savez("draws.npz", **arrays)
 import pytest
 assert pytest.main(["-q", "--tarpon-report=pages"]) == 1
-assert "INACCURATE" in Path("pages/test_it.html").read_text().upper()
+assert "INACCURATE" in Path("pages/test_it-test_it.html").read_text().upper()
 """,
     "torch": """
 import torch

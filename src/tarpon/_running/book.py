@@ -113,8 +113,11 @@ class Book:
     def simulations(self, names: list[str] | None) -> Simulations:
         """Return all that are done, in the order of their indices."""
         if len(self.results) < 2:
+            worked = "only one simulation" if self.results else "no simulation"
             said = next(iter(self.failures.values()), "nothing")
-            raise RuntimeError(f"only {len(self.results)} simulations worked. The first: {said}.")
+            raise RuntimeError(
+                f"{worked} worked, and a test needs two. What failed first: {said}."
+            )
         every = [self.results[index] for index in sorted(self.results)]
         axes = {"samples": 1, "theta": 0, "x": 0, "log_prob_samples": 1, "log_prob_theta": 0}
         arrays: dict[str, Any] = {

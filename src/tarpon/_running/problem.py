@@ -20,6 +20,7 @@ from .._types import Array, ArrayLike
 from ..engine import Results, plain
 
 PARTS = ("prior", "simulate", "posterior")
+_OURS = str(Path(__file__).parents[1])
 _STREAM = 2  # of random numbers: no test that starts from the same seed has these
 _DEPTH = 4  # to which objects within objects are looked at
 
@@ -65,7 +66,7 @@ class InFile:
         """Find `path/to/file.py` or `path/to/file.py:name`."""
         before, found, name = str(given).rpartition(".py:")
         path = _check.existing(f"{before}.py" if found else str(given)).absolute()
-        return cls(str(path), name if found else "", path.read_text())
+        return cls(str(path), name if found else "", _text(path))
 
     def __call__(self) -> Problem:
         return _loaded(self)
@@ -73,6 +74,16 @@ class InFile:
     def identity(self) -> dict[str, Any]:
         """Return what simulations depend on."""
         return {"source": self.text, "object": self.name, "settings": _settings(self())}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{str(path)!r} is no Python file that defines a problem: {error}. To test draws "
+            f"that there are already, use `check`."
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,12 +185,16 @@ def _loaded(file: InFile) -> Problem:
 
 
 def where(error: BaseException) -> str:
-    """Return what an error says, and the line of the innermost function that raised it."""
+    """Return what an error says, and the innermost line that is not one of ours."""
     said = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames or isinstance(error, SyntaxError):
-        return said
-    return f"{said} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
+    said = said.removesuffix(".")
+    if isinstance(error, SyntaxError):
+        places = [(error.filename, error.lineno)]
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        places = [(frame.filename, frame.lineno) for frame in frames]
+    theirs = [(file, line) for file, line in places if file and not file.startswith(_OURS)]
+    return f"{said} ({Path(theirs[-1][0]).name}, line {theirs[-1][1]})" if theirs else said
 
 
 def _called(given: Any) -> str:

@@ -118,7 +118,7 @@ def afford(picks: Picks, found: Mapping[str, Found], limit: int) -> None:
                 raise ValueError(
                     f"`{role}`, {array.shape} of {array.dtype}, brings {size(int(total))} into "
                     f"memory at once, and {size(limit)} are allowed for a file of this size. If "
-                    f"that is right, pass `most_bytes=`"
+                    f"that is right, pass `most_bytes=` (`--most-bytes`)"
                 )
         if role == OFFSETS:
             growth = _growth(_check.array(OFFSETS, found[picks[role][0]].open()))

@@ -75,7 +75,7 @@ def _parquet(path: Path, limit: int) -> Columns:
         if n_bytes > limit:
             raise ValueError(
                 f"it declares {size(n_bytes)} of numbers: keep large studies in .npy or .zarr, "
-                f"or pass `most_bytes=` if that is right"
+                f"or pass `most_bytes=` (`--most-bytes`) if that is right"
             )
         for field in file.schema_arrow:
             kind = field.type

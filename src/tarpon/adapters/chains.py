@@ -19,6 +19,7 @@ __all__ = ["effective", "thin"]
 
 _TAILS = (0.05, 0.95)
 _FEWEST = 15  # draws that the chains of a typical simulation ought to be worth
+_SHORTEST = 10  # steps: below, what a chain is worth comes out the same, however it moves
 
 
 def thin(
@@ -53,17 +54,17 @@ def thin(
         True
     """
     each = _each(chains, 3)
+    _one_for_each(len(each), _check.array("theta", theta))
     if log_prob_chains is None:
         worth = [_worth(chain) for chain in each]
     else:
         densities = _each(log_prob_chains, 2)
         worth = [_worth(*both) for both in zip(each, densities, strict=True)]
-    most = np.median(worth)
-    if most < _FEWEST:
+    most = float(np.median(worth))
+    too_short = _too_short(int(np.median([chain.shape[1] for chain in each])), most)
+    if too_short:
         warnings.warn(
-            f"half of the simulations have chains that are worth {most:.0f} draws or fewer, too "
-            f"few to know that number well. Run them longer: what is found may be overconfident.",
-            stacklevel=2,
+            f"{too_short}: draws that are not independent look overconfident.", stacklevel=2
         )
     every = [
         ceil(2 * chain.shape[0] * chain.shape[1] / min(n, most))
@@ -72,6 +73,22 @@ def thin(
     if log_prob_chains is not None:
         more["log_prob_samples"] = _steps(densities, every)
     return Simulations(_steps(each, every), theta, **more)
+
+
+def _too_short(n_steps: int, worth: float) -> str:
+    """Return why typical chains are too short to be thinned well, and what to do, if they are."""
+    if n_steps < _SHORTEST:
+        return (
+            f"chains of {n_steps} steps are too short to tell how many independent draws they are "
+            f"worth. Run them for {_SHORTEST} steps at least, better for hundreds"
+        )
+    if worth < _FEWEST:
+        return (
+            f"the chains of a typical simulation are worth about {worth:.0f} independent draws, "
+            f"and below {_FEWEST} that is hardly more than a guess. Run them at least "
+            f"{ceil(_FEWEST / worth)} times as long"
+        )
+    return ""
 
 
 def _steps(each: list[Array], every: list[int]) -> list[Array]:
@@ -121,6 +138,12 @@ def _each(chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
         rows = [_check.array("chains", chain) for chain in chains]
     else:
         whole = _check.array("chains", chains)
+        if whole.ndim not in (n_axes, n_axes + 1):
+            wanted = ("n_chains", "n_steps", "n_sims", "n_dims")[: n_axes + 1]
+            raise ValueError(
+                f"chains must be ({', '.join(wanted)}), or without the first axis for one chain "
+                f"each, but got {whole.shape}."
+            )
         rows = list(np.moveaxis(whole, 2, 0) if whole.ndim == n_axes + 1 else whole.swapaxes(0, 1))
     rows = [row[None] if row.ndim == n_axes - 1 else row for row in rows]
     for i, row in enumerate(rows):
@@ -130,6 +153,15 @@ def _each(chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
                 f"at least, but got {row.shape}."
             )
     return rows
+
+
+def _one_for_each(n_given: int, theta: Array) -> None:
+    if theta.ndim and n_given != len(theta):
+        raise ValueError(
+            f"`chains` must be (n_chains, n_steps, n_sims, n_dims) with the {len(theta)} "
+            f"simulations of `theta`, or a list with one array for each of them, but they are of "
+            f"{n_given}."
+        )
 
 
 def _array_stats() -> Any:

@@ -20,6 +20,18 @@ INTERRUPTED = 130  # the exit status of a program that ends with Ctrl-C
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 
 
+class _Count(click.IntRange):
+    """Whole numbers, called so in the help and in errors."""
+
+    name = "integer"
+
+
+class _Number(click.FloatRange):
+    """Numbers, called so in the help and in errors."""
+
+    name = "number"
+
+
 class Misuse(click.ClickException):
     """What was asked for cannot be done; says why, in a sentence."""
 
@@ -103,7 +115,9 @@ def write_figure(figure: Any, path: Path) -> None:
         with replacing(path, private=False) as file:
             figure.savefig(file, dpi=200, format=path.suffix.removeprefix(".") or "png")
     except (OSError, ValueError) as error:
-        raise ValueError(f"the figure cannot be written: {error}.") from error
+        raise ValueError(
+            f"the figure cannot be written: {str(error).removesuffix('.')}."
+        ) from error
 
 
 def client(address: str | None) -> AbstractContextManager[Any]:
@@ -140,22 +154,51 @@ def a_count(
     name: str, text: str, *, least: int = 1, **more: Any
 ) -> Callable[[Decorated], Decorated]:
     """Return an option that takes whole numbers."""
-    return an_option(name, text, type=click.IntRange(min=least), **more)
+    return an_option(name, text, type=_Count(min=least), **more)
 
 
 def a_share(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
     """Return an option that takes numbers between 0 and 1."""
-    return an_option(name, text, type=click.FloatRange(0, 1, min_open=True, max_open=True), **more)
+    return an_option(name, text, type=_Number(0, 1, min_open=True, max_open=True), **more)
 
 
 def a_size(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
     """Return an option that takes positive numbers."""
-    return an_option(name, text, type=click.FloatRange(0, min_open=True), **more)
+    return an_option(name, text, type=_Number(0, min_open=True), **more)
 
 
 def a_file(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
     """Return an option that takes the path of a file."""
     return an_option(name, text, type=click.Path(path_type=Path, dir_okay=False), **more)
+
+
+def an_output(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
+    """Return an option that takes the path of a file to be written."""
+    return a_file(name, text, callback=_in_a_folder, **more)
+
+
+def a_figure(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
+    """Return an option that takes the path of a figure to be written."""
+    return a_file(name, text, callback=_a_picture, **more)
+
+
+def _a_picture(ctx: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse, besides, what no picture ends with."""
+    if path is not None and path.suffix:
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        if path.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
+            raise click.BadParameter(
+                f"a figure ends with .png, .pdf or .svg, but got {path.name!r}."
+            )
+    return _in_a_folder(ctx, option, path)
+
+
+def _in_a_folder(ctx: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse a file that has no folder before anything is computed, not after."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {str(path.parent)!r}: make it first.")
+    return path
 
 
 def a_folder(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
@@ -165,11 +208,13 @@ def a_folder(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorat
 
 def a_seed(default: int | None = None) -> Callable[[Decorated], Decorated]:
     """Return the option of the seed."""
-    return a_count("--rng", "The seed.", least=0, default=default)
+    return a_count("--rng", "The seed of the random numbers.", least=0, default=default)
 
 
 a_level = a_share(
     "--level", "How often accurate posteriors may be called inaccurate.", default=0.05
 )
-a_scheduler = an_option("--scheduler", "The address of a Dask scheduler to compute on.")
+a_scheduler = an_option(
+    "--scheduler", "The address of a Dask scheduler to compute on.", metavar="ADDRESS"
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")

@@ -11,13 +11,14 @@ from ._app import (
     INTERRUPTED,
     Command,
     a_count,
-    a_file,
+    a_figure,
     a_folder,
     a_level,
     a_scheduler,
     a_seed,
     a_share,
     a_size,
+    an_output,
     as_json,
     client,
     say,
@@ -36,7 +37,7 @@ _GIVEN = (
 
 @click.command(cls=Command)
 @click.argument("problem")
-@a_folder("--store", "Where simulations go.  [default: the name of the problem, .study]")
+@a_folder("--store", "Where simulations go.  [default: PROBLEM.study]")
 @a_count("--n-sims", "The most simulations to make.", least=2, default=1000)
 @a_count("--n-draws", "The number of draws of each posterior.", least=5, default=1000)
 @a_share("--tolerance", "The coverage error that is small enough to stop.", default=0.1)
@@ -47,8 +48,8 @@ _GIVEN = (
 @a_count("--retries", "How often a simulation that failed is tried again.", least=0, default=1)
 @a_seed()
 @as_json
-@a_file("--plot", "Write a figure here.")
-@a_file("--report", "Write an HTML page with all figures here.")
+@a_figure("--plot", "Write a figure here.")
+@an_output("--report", "Write an HTML page with all figures here.")
 def run(problem: str, **given: Any) -> None:
     """Simulate, sample and test until the answer is in.
 
@@ -73,11 +74,19 @@ def run(problem: str, **given: Any) -> None:
         )  # fmt: skip
         raise SystemExit(INTERRUPTED) from None
     say(study.to_json() if given["as_json"] else wrapped(str(study)))
-    if given["plot"]:
-        write_figure(study.check.plot().figure, given["plot"])
-    if given["report"]:
-        study.check.report(given["report"], name=path.name)
+    _write(study, path.name, **given)
     raise SystemExit(int(study.outcome == "inaccurate"))
+
+
+def _write(study: Study, name: str, plot: Path | None, report: Path | None, **given: Any) -> None:
+    """Write the figure and the report, if they are wanted, and say so to a reader."""
+    if plot:
+        write_figure(study.check.plot().figure, plot)
+    if report:
+        study.check.report(report, name=name)
+    for what, where in (("figure", plot), ("report", report)):
+        if where and not given["as_json"]:
+            say(f"{what}: {where}")
 
 
 def _study(problem: str, store: Path, label: str, **given: Any) -> Study:

@@ -15,9 +15,12 @@ from .._progress import Bar
 from ._app import (
     Command,
     a_count,
-    a_file,
+    a_figure,
     a_folder,
+    a_level,
     a_seed,
+    a_share,
+    a_size,
     an_option,
     as_json,
     say,
@@ -32,11 +35,11 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@a_file("--out", "Where the figure goes.", default=Path("tarpon-demo.png"))
+@a_figure("--out", "Where the figure goes.", default=Path("tarpon-demo.png"))
 @a_count("--n-dims", "The number of parameters.", default=10)
 @a_seed(0)
 def demo(out: Path, n_dims: int, rng: int) -> None:
-    """Run the paper's Gaussian toy: four posteriors, TARP against HPD.
+    """Run the paper's toy: four normal posteriors, TARP beside HPD.
 
     Example:  tarpon demo --n-dims 100
     """
@@ -56,13 +59,19 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
 
 @click.command(cls=Command)
 @click.argument("n_dims", type=click.IntRange(min=1))
-@click.option("--bias", default=0.0, help="The bias of one parameter to be seen, in posterior sd.")
-@click.option("--width", default=0.0, help="The fraction by which all widths are wrong.")
-@a_count("--n-draws", "The number of draws.", least=5)
+@a_size("--bias", "A bias of one parameter, in posterior sd.")
+@a_size("--width", "The fraction by which all widths are wrong.")
+@a_count(
+    "--n-draws", "The number of draws of each simulation; several are tried without it.", least=5
+)
+@a_level
+@a_share("--power", "The probability with which to see the error.", default=0.9)
 @a_seed()
 @as_json
 def plan(n_dims: int, as_json: bool, **given: Any) -> None:
-    """Say how many simulations it takes to see an error in N_DIMS dimensions.
+    """Say how many simulations it takes to see an error.
+
+    N_DIMS is the number of parameters, and the error a --bias, a --width or both.
 
     \b
     Example:  tarpon plan 10 --bias 0.3
@@ -70,7 +79,7 @@ def plan(n_dims: int, as_json: bool, **given: Any) -> None:
     """
     from ..planning import plan
 
-    found = plan(n_dims, **given)
+    found = plan(n_dims, **{name: value for name, value in given.items() if value is not None})
     say(json.dumps(asdict(found), indent=2) if as_json else str(found))
 
 
@@ -83,7 +92,12 @@ def plan(n_dims: int, as_json: bool, **given: Any) -> None:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Pictures for lensing, a .npy array (n, 16, 16), in place of Hubble's.",
 )
-@an_option("--device", "Where the chains of lensing run: cpu, cuda, or auto.", default="auto")
+@an_option(
+    "--device",
+    "Where the chains of lensing run: cpu, cuda, or auto.",
+    default="auto",
+    metavar="NAME",
+)
 @a_seed(2023)
 def reproduce(
     name: str, out: Path, quick: bool, galaxies: Path | None, device: str, rng: int
@@ -119,6 +133,8 @@ COMMANDS = (plan, demo, reproduce)
 def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
     from rich.table import Table
 
+    from ..verdict import number
+
     first = next(iter(results.values()))["TARP"].ranks
     table = Table(
         title=f"{first.n_sims} normal posteriors, {n_dims} parameters, {first.n_draws} draws each",
@@ -129,7 +145,7 @@ def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
     for case, tests in results.items():
         for name, result in tests.items():
             where = case if name == "TARP" else ""
-            table.add_row(where, name, f"{result.p_value:.2g}", result.verdict)
+            table.add_row(where, name, number(result.p_value), result.verdict)
         table.add_section()
     return table
 
@@ -137,14 +153,17 @@ def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
 def _outcome_tables(name: str, outcome: Outcome) -> Iterator[Any]:
     from rich.table import Table
 
+    from ..experiments._lab import in_digits
+    from ..verdict import stated
+
     claims = Table("number", "must be", "is", "", title=name, title_justify="left")
     for claim in outcome.claims:
         mark = "[green]✓[/]" if claim.holds else "[red]✗[/]"
-        claims.add_row(claim.what, claim.wanted, f"{claim.value:.3g}", mark)
+        claims.add_row(claim.what, claim.wanted, in_digits(claim.value), mark)
     answers = Table("estimator", "the paper's tests", "check", "check says")
     for answer in outcome.answers:
-        tests = "\n".join(f"{test}: p = {p:.2g}" for test, p in answer.tests.items())
-        answers.add_row(answer.case, tests, f"p = {answer.check:.2g}", answer.words)
+        tests = "\n".join(f"{test}: {stated('p', p)}" for test, p in answer.tests.items())
+        answers.add_row(answer.case, tests, stated("p", answer.check), answer.words)
     return (table for table in (claims, answers) if table.row_count)
 
 

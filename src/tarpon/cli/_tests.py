@@ -16,6 +16,7 @@ from ._app import (
     Command,
     Misuse,
     a_count,
+    a_figure,
     a_file,
     a_folder,
     a_level,
@@ -23,6 +24,7 @@ from ._app import (
     a_seed,
     a_size,
     an_option,
+    an_output,
     as_json,
     client,
     options,
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from ..diagnostics import Result
 
 _MOST_ROWS = 12
+_COLUMNS = (
+    "bias: how far the draws lie above the truths; width: scatter of the truths / width of the "
+    "draws; in 68%: truths in the central 68% of the draws"
+)
 
 
 class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -68,7 +74,7 @@ class _Named(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 _FILE = click.argument("file", type=click.Path(path_type=Path))
-_plot = a_file("--plot", "Write a figure here.")
+_plot = a_figure("--plot", "Write a figure here.")
 _from_file = options(
     a_file("--theta", "A second file, if the truths are in one of their own."),
     click.option(
@@ -93,7 +99,9 @@ _of_a_test = options(
     ),
     _from_file,
     a_folder("--resume", "Keep the results of blocks here, and go on from those there are."),
-    an_option("--shard", "Compute this part of the blocks alone.", type=_Shard()),
+    an_option(
+        "--shard", "Compute the i-th of n parts alone, from 0/n on; needs --resume.", type=_Shard()
+    ),
     a_scheduler,
 )
 
@@ -133,7 +141,7 @@ def sbc(file: Path, **given: Any) -> None:
 
 @click.command(cls=Command)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@a_file("--report", "Write an HTML page with all figures here; several files are compared.")
+@an_output("--report", "Write an HTML page with all figures here; several files are compared.")
 @an_option(
     "--fail-on",
     "When to exit with 1: doubt is also when there are too few simulations to say.",
@@ -147,7 +155,9 @@ def sbc(file: Path, **given: Any) -> None:
 )
 @_of_a_test
 def check(files: tuple[Path, ...], **given: Any) -> None:
-    """Test from every angle, with one exact p-value, findings and their sizes.
+    """Test from every angle; say what is wrong, and by how much.
+
+    All angles together have one exact p-value.
 
     \b
     Example:  tarpon check draws.npz --report report.html
@@ -162,9 +172,9 @@ def check(files: tuple[Path, ...], **given: Any) -> None:
 @_from_file
 @as_json
 def inspect(file: Path, as_json: bool, **given: Any) -> None:
-    """Say what is in FILE, what each array is taken for, and what is missing.
+    """Say what is in FILE, and what each array is taken for.
 
-    The exit status is 2 when it cannot be tested.
+    It also says what is missing. The exit status is 2 when it cannot be tested.
 
     \b
     Example:  tarpon inspect draws.h5
@@ -182,7 +192,9 @@ def inspect(file: Path, as_json: bool, **given: Any) -> None:
 @_plot
 @as_json
 def merge(folders: tuple[Path, ...], **given: Any) -> None:
-    """Say what a test found whose shards are done, from the FOLDERS given to --resume.
+    """Say what a test found, once all of its shards are done.
+
+    FOLDERS are those that were given to --resume.
 
     Example:  tarpon merge blocks
     """
@@ -253,16 +265,20 @@ def _parameters(check: Check) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("parameter", "bias / sd", "width", "in 68%", "in 95%", "p", box=None)
+    from ..verdict import number
+
+    table = Table("parameter", box=None, caption_justify="left")
+    for column in ("bias / sd", "width", "in 68%", "in 95%", "p"):
+        table.add_column(column, justify="right")
     worst = sorted(check.parameters, key=lambda parameter: parameter.p_value)
     for one in worst[:_MOST_ROWS]:
         fails = one.p_value <= check.level
-        cells = [str(one.bias), str(one.width), one.coverage_68.percent(),
-                 one.coverage_95.percent(), f"{one.p_value:.3g}"]  # fmt: skip
+        cells = [str(one.bias), str(one.width), f"{one.coverage_68.value:.0%}",
+                 f"{one.coverage_95.value:.0%}", number(one.p_value, 3)]  # fmt: skip
         table.add_row(escape(one.name), *cells, style="bold" if fails else None)
     if len(worst) > _MOST_ROWS:
-        table.caption = f"and {len(worst) - _MOST_ROWS} more"
-        table.caption_justify = "left"
+        table.add_row(f"and {len(worst) - _MOST_ROWS} more")
+    table.caption = _COLUMNS
     return table
 
 
@@ -310,6 +326,8 @@ def _result(name: str, file: Path, **given: Any) -> Result | Check:
     from ..diagnostics import hpd, sbc, tarp
     from ..engine import Engine
 
+    if given.get("shard") and not given.get("resume"):
+        raise Misuse("shards need a folder that holds what they have done: add --resume FOLDER.")
     depends_on = (
         "on_invalid", "level", "rng", "n_swaps", "arrays", "most_bytes",
         "fail_on", "max_bias", "max_width_error",

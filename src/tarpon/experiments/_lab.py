@@ -14,6 +14,7 @@ from ..backends._threads import n_allowed
 from ..checks import Check
 from ..diagnostics import Result
 from ..problems import Galaxies, pictures
+from ..verdict import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,6 +101,11 @@ class Claim:
         if low is not None and high is not None:
             return low if low == high else f"{low} to {high}"
         return f"≥ {low}" if high is None else f"≤ {high}"
+
+
+def in_digits(value: float) -> str:
+    """Return the number of a claim, which may be a p-value."""
+    return number(value, 3) if value > 0 else f"{value:.3g}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 from .._version import __version__
-from ._lab import Lab, Outcome
+from ..verdict import number
+from ._lab import Lab, Outcome, in_digits
 
 _INTRODUCTION = """\
 # Experiments
@@ -88,7 +89,7 @@ def _section(record: dict[str, Any]) -> Iterator[str]:
             (
                 claim["what"],
                 claim["wanted"],
-                f"{claim['value']:.3g}",
+                in_digits(claim["value"]),
                 "✓" if claim["holds"] else "✗",
             )
             for claim in record["claims"]
@@ -104,8 +105,8 @@ def _section(record: dict[str, Any]) -> Iterator[str]:
             [
                 (
                     answer["case"],
-                    ", ".join(f"{name} {p:.2g}" for name, p in answer["tests"].items()),
-                    f"{answer['check']:.3g}",
+                    ", ".join(f"{name} {number(p)}" for name, p in answer["tests"].items()),
+                    number(answer["check"], 3),
                     answer["words"],
                 )
                 for answer in record["answers"]

@@ -2,7 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from ..checks import Check
 from ..engine import replacing
 from ..inference.portfolio import SEES
 from ..results import Result, versions
+from ..verdict import number, stated
 from ._study import Study
 from ._svg import NOT_XML
 
@@ -149,6 +150,11 @@ def _number(value: float, how: str) -> str:
     return (text if float(text) else format(0.0, how)).replace("-", "\u2212")
 
 
+def _stated(p_value: float) -> str:
+    """Return `p = 0.012`, say, in one line."""
+    return stated("p", p_value, 3).replace(" ", "\N{NO-BREAK SPACE}")
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -158,5 +164,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"p": "{:.3g}".format, "number": _number}
+    environment.filters |= {"p": partial(number, digits=3), "stated": _stated, "number": _number}
     return environment

@@ -13,7 +13,7 @@ from ..diagnostics import Result
 from ..evidence import Pair, Trend
 from ..findings import Finding
 from ..ranks import Ranks
-from ..verdict import Reading
+from ..verdict import Reading, stated
 from ._svg import Draw, drawn
 
 _SIZE = (4.4, 3.2)
@@ -209,7 +209,7 @@ def pair(check: Check, pair: Pair, key: str) -> Figure:
     first, second = pair.names
     about = (
         f"The truths correlate by {pair.truths:+.2f}, the draws by {pair.draws:+.2f}, "
-        f"p = {pair.p_value:.3g}"
+        f"{stated('p', pair.p_value, 3)}"
     )
     rows = [
         (("Correlation of the truths", f"{pair.truths:+.2f}"), 1.0, pair.truths),
@@ -236,7 +236,7 @@ def trend(trend: Trend, key: str) -> Figure:
         key,
         (
             f"{what} along {trend.along}",
-            f"Adjusted for all that were looked at, p = {trend.p_value:.3g}",
+            f"Adjusted for all that were looked at, {stated('p', trend.p_value, 3)}",
             _READ_WIDTH_TREND if trend.name is None else _READ_BIAS_TREND,
         ),
         (trend.along, "Width" if trend.name is None else "Bias / posterior sd"),
