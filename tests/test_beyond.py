@@ -4,10 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 import tarpon
-from tarpon.beyond import Cells
+from tarpon.beyond import Shifted, chances
 from tarpon.problems import zoo
 
 FALSE_ALARM = 1e-6
@@ -27,35 +27,44 @@ def words(sims, seed):
     return [finding.flaw for finding in found.findings]
 
 
-class TestCells:
+class TestShifted:
     @pytest.mark.parametrize(("shift", "scale"), [(0.0, 1.0), (0.5, 1.7), (-1.0, 0.4), (3.0, 5.0)])
-    def test_components_have_mean_zero_under_their_truths(self, shift, scale):
-        cells = Cells.of(np.linspace(0, 1, 301), shift, scale)
-        assert cells.share.sum() == pytest.approx(1)
-        assert abs(cells.share @ cells.moments).max() < 1e-9
+    def test_what_ranks_say_has_mean_zero(self, shift, scale):
+        ranks = Shifted.of(chances(60), np.array([shift]), np.array([scale]))
+        assert ranks.share.sum() == pytest.approx(1)
+        assert abs(ranks.means(ranks.share)).max() < 1e-9
 
-    def test_components_are_means_over_a_cell(self):
-        levels = np.array([0.0, 0.2, 0.7, 1.0])
-        truths = norm(0.3, 1.5).ppf((np.arange(400_000) + 0.5) / 400_000)
-        cell = np.searchsorted(norm.ppf(levels[1:-1]), truths)
-        z = (truths - 0.3) / 1.5
-        polynomials = [z, z**2 - 1, z**3 - 3 * z, z**4 - 6 * z**2 + 3]
-        cells = Cells.of(levels, 0.3, 1.5)
-        for k, (values, size) in enumerate(zip(polynomials, [1, 2, 6, 24], strict=True)):
-            means = [values[cell == c].mean() / np.sqrt(size) for c in range(3)]
-            assert cells.moments[:, k] == pytest.approx(means, abs=1e-3)
+    def test_ranks_are_those_of_such_truths(self):
+        rng = np.random.default_rng(0)
+        truths = rng.normal(size=(200_000, 1))
+        draws = rng.normal(size=(200_000, 9))
+        rank = (draws < 0.5 + 1.6 * truths).sum(axis=1)
+        ranks = Shifted.of(chances(9), np.array([0.5]), np.array([1.6]))
+        polynomials = np.hstack(
+            [truths, truths**2 - 1, truths**3 - 3 * truths, truths**4 - 6 * truths**2 + 3]
+        ) / np.sqrt([1, 2, 6, 24])
+        for r in range(10):
+            here = polynomials[rank == r]
+            noise = here.std(axis=0) / np.sqrt(len(here))
+            assert (abs(ranks.moments[:, r, 0] - here.mean(axis=0)) < 6 * noise).all()
+            assert ranks.share[r, 0] == pytest.approx(
+                len(here) / 200_000, abs=6 / np.sqrt(200_000)
+            )
+        assert ranks.outside(9) == pytest.approx(ranks.share[0] + ranks.share[9], rel=1e-6)
 
-    @pytest.mark.parametrize(("shift", "scale"), [(0.0, 1.0), (0.5, 2.0), (-1.0, 0.5)])
-    def test_are_fitted_to_what_made_the_ranks(self, shift, scale):
-        levels = np.linspace(0, 1, 102)
-        expected = Cells.of(levels, shift, scale).share
-        cells = Cells.fitted(levels, expected)
-        assert cells.shift == pytest.approx(shift, abs=0.01)
-        assert cells.scale == pytest.approx(scale, abs=0.01)
+    def test_draws_like_the_truths_give_uniform_ranks(self):
+        ranks = Shifted.of(chances(199), np.zeros(1), np.ones(1))
+        assert ranks.share[:, 0] == pytest.approx(np.full(200, 1 / 200), rel=1e-3)
 
-    def test_truths_that_are_all_in_one_cell_have_an_end(self):
-        cells = Cells.fitted(np.linspace(0, 1, 11), np.eye(10, dtype=int)[9])
-        assert np.isfinite(cells.moments[9]).all()
+    def test_are_fitted_to_what_made_the_ranks(self):
+        shift, scale = np.array([0.0, 0.5, -1.0]), np.array([1.0, 2.0, 0.5])
+        found = Shifted.fitted(chances(100), Shifted.of(chances(100), shift, scale).share)
+        assert found.shift == pytest.approx(shift, abs=0.01)
+        assert found.scale == pytest.approx(scale, abs=0.01)
+
+    def test_truths_that_are_all_outside_have_an_end(self):
+        found = Shifted.fitted(chances(9), np.eye(10, dtype=int)[:, 9:])
+        assert np.isfinite(found.moments[:, 9]).all()
 
 
 class TestWords:

@@ -4,12 +4,11 @@ Truths that lie to one side of their draws, or scatter more widely, raise the st
 other flaw along. So before one is named beside them, it is looked for again, in ranks that are
 measured by what bias and width alone would do to them.
 
-Where draws are standard normal, let truths be :math:`N(b, s^2)`. A rank says in which of
-:math:`n + 1` cells of equal probability a truth lies, and the expectation of the Hermite
-polynomials there has a closed form: between :math:`a` and :math:`c` in units of truths,
+Where draws are standard normal, let truths be :math:`b + s t` with :math:`t` standard normal. Of
+:math:`n` draws, a truth has a binomial number below it, so that a rank :math:`r` is as likely as
 
-.. math:: h_m = \frac{He_{m-1}(a)\, \varphi(a) - He_{m-1}(c)\, \varphi(c)}
-          {\sqrt{m!}\, \big(\Phi(c) - \Phi(a)\big)}.
+.. math:: P(r) = \int \mathrm{Bin}\big(r; n, \Phi(b + s t)\big)\, \varphi(t)\, dt,
+          \qquad h_m(r) = \mathrm{E}\left[\frac{He_m(t)}{\sqrt{m!}} \,\middle|\, r\right].
 
 All :math:`h_m` have mean zero under such truths. Setting the means of the first two to zero gives
 the likeliest :math:`b` and :math:`s`; the third and fourth are what is left of skewness and tails.
@@ -20,68 +19,101 @@ from typing import Any
 
 import numpy as np
 
-from ._types import Floats, Ints
+from ._types import Array, Floats, Ints
 from .effects import Effects
 from .inference.swaps import Sums
+from .ranks import Ranks
 
-_SCALES = (0.2, 20.0)  # beyond these, all truths share a cell or two
+_EDGES = np.concatenate([[-np.inf], np.arange(-8.0, 8.01, 0.05), [np.inf]])
+_MIDDLES = np.concatenate([[-np.inf], 0.5 * (_EDGES[1:-2] + _EDGES[2:-1]), [np.inf]])
+_MOST_DRAWS = 199
+_SCALES = (0.1, 20.0)  # beyond these, truths are all in the middle or all outside
 _MOST_STEPS, _CLOSE = 100, 1e-3
+_AT_ONCE = 64  # parameters
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """What ranks say of truths that are shifted and scaled.
+class Shifted:
+    """Ranks of truths that are shifted and scaled among normal draws, in several parameters.
 
     Arguments:
-        shift: Of the truths, in sd of the draws.
-        scale: How widely they scatter, in the same units.
-        share: Of the truths in each cell, `(n_cells,)`.
-        moments: The components of truths in each cell, `(n_cells, 4)`.
-        noise: The sd of each component over the truths, `(4,)`.
+        shift: Of the truths, in sd of the draws, `(n_dims,)`.
+        scale: How widely they scatter, in the same units, `(n_dims,)`.
+        share: Of the truths that have each rank, `(n_ranks, n_dims)`.
+        moments: What each rank says of the truth, `(4, n_ranks, n_dims)`.
     """
 
-    shift: float
-    scale: float
+    shift: Floats
+    scale: Floats
     share: Floats
     moments: Floats
-    noise: Floats
 
     @classmethod
-    def of(cls, levels: Floats, shift: float, scale: float) -> "Cells":
-        """Return the cells between levels, the shares of draws below each edge.
+    def of(cls, chances: Floats, shift: Floats, scale: Floats) -> "Shifted":
+        """Return the ranks whose `chances` at each place are `(n_ranks, n_places)`.
 
         Example:
-            >>> cells = Cells.of(np.linspace(0, 1, 101), shift=0.5, scale=1.2)
-            >>> bool(abs(cells.share @ cells.moments).max() < 1e-9)
+            >>> ranks = Shifted.of(chances(20), shift=np.array([0.5]), scale=np.array([1.2]))
+            >>> bool(abs(ranks.means(ranks.share)).max() < 1e-9)
             True
         """
-        from scipy.special import ndtr, ndtri
-
-        edges = (ndtri(levels) - shift) / scale
-        edges = edges.clip(-38.0, 38.0)  # where the density vanishes
-        low, high = edges[:-1], edges[1:]
-        share = np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
-        falls = np.exp(-0.5 * edges**2) / np.sqrt(2 * np.pi)
-        below = np.stack([np.ones_like(edges), edges, edges**2 - 1, edges**3 - 3 * edges])
-        moments = (-np.diff(below * falls) / np.maximum(share, 1e-300)).T
-        moments /= np.sqrt([1.0, 2.0, 6.0, 24.0])
-        return cls(shift, scale, share, moments, np.sqrt(share @ moments**2))
+        places, moments = _places(shift, scale)
+        share = chances @ places
+        return cls(shift, scale, share, chances @ moments / np.maximum(share, 1e-300))
 
     @classmethod
-    def fitted(cls, levels: Floats, histogram: Ints) -> "Cells":
-        """Return those under which a histogram is likeliest, by expectation and maximisation."""
-        share, cells = histogram / histogram.sum(), cls.of(levels, 0.0, 1.0)
+    def fitted(cls, chances: Floats, histogram: Ints) -> "Shifted":
+        """Return those under which ranks are likeliest, by expectation and maximisation."""
+        n_dims = histogram.shape[1]
+        found = cls.of(chances, np.zeros(n_dims), np.ones(n_dims))
         for _ in range(_MOST_STEPS):
-            mean, square, _, _ = share @ cells.moments
-            if max(abs(mean), abs(square)) < _CLOSE:
+            mean, square, _, _ = found.means(histogram)
+            if max(abs(mean).max(), abs(square).max()) < _CLOSE:
                 break
-            wider = np.sqrt(max(1 + np.sqrt(2.0) * square - mean**2, 0.01))
-            cells = cls.of(
-                levels,
-                cells.shift + cells.scale * mean,
-                float(np.clip(cells.scale * wider, *_SCALES)),
-            )
-        return cells
+            wider = np.sqrt((1 + np.sqrt(2.0) * square - mean**2).clip(min=0.01))
+            scale = (found.scale * wider).clip(*_SCALES)
+            found = cls.of(chances, found.shift + found.scale * mean, scale)
+        return found
+
+    def means(self, histogram: Array) -> Floats:
+        """Return the means of what ranks say, `(4, n_dims)`."""
+        return (self.moments * histogram).sum(axis=1) / histogram.sum(axis=0)
+
+    @property
+    def standard(self) -> Floats:
+        """What each rank says, with variance one, `(4, n_ranks, n_dims)`."""
+        return self.moments / np.sqrt((self.share * self.moments**2).sum(axis=1, keepdims=True))
+
+    def outside(self, n_draws: int) -> Floats:
+        """Return the share of truths that lie beyond all of some number of draws."""
+        from scipy.special import ndtr
+
+        places, _ = _places(self.shift, self.scale)
+        return (ndtr(_MIDDLES) ** n_draws + ndtr(-_MIDDLES) ** n_draws) @ places
+
+
+def chances(n_draws: int) -> Floats:
+    """Return how likely each rank among normal draws is at each place, `(n_ranks, n_places)`."""
+    from scipy.special import ndtr
+    from scipy.stats import binom
+
+    return binom.pmf(np.arange(n_draws + 1)[:, None], n_draws, ndtr(_MIDDLES))
+
+
+def _places(shift: Floats, scale: Floats) -> tuple[Floats, Floats]:
+    """Return the share of truths at each place, and the integrals of their components there.
+
+    A Hermite polynomial times the density is minus the derivative of the one below it, times it.
+    """
+    from scipy.special import ndtr
+
+    edges = ((_EDGES[:, None] - shift) / scale).clip(-38.0, 38.0)  # where the density vanishes
+    falls = np.exp(-0.5 * edges**2) / np.sqrt(2 * np.pi)
+    lower = np.stack(
+        [falls, edges * falls, (edges**2 - 1) * falls, (edges**3 - 3 * edges) * falls]
+    )
+    lower /= np.sqrt([1.0, 2.0, 6.0, 24.0])[:, None, None]
+    return np.diff(ndtr(edges), axis=0), -np.diff(lower, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,40 +131,56 @@ class Beyond:
     @classmethod
     def of(cls, sums: Sums, effects: Effects) -> "Beyond":
         """Return what is left once every parameter is shifted and scaled to be right."""
-        levels = np.linspace(0.0, 1.0, effects.ranks.n_draws + 2)
+        ranks = _among_fewer(effects.ranks)
         chosen, features = set(sums.chosen.tolist()), sums.features
-        skewness, tails, trends, outside = [], [], [], []
+        skewness, tails, trends = [], [], []
         width, all_tails = np.zeros((2, sums.n_sims))
-        for k, column in enumerate(effects.ranks.values.T):
-            histogram = np.bincount(column, minlength=len(levels) - 1)
-            cells = Cells.fitted(levels, histogram)
-            first, second, third, fourth = (cells.moments / cells.noise)[column].T
+        standard, outside = _fitted(ranks.histogram(), effects.ranks.n_draws)
+        for k, column in enumerate(ranks.values.T):
+            first, second, third, fourth = standard[:, column, k]
             width, all_tails = width + second, all_tails + fourth
             skewness.append(_error(third))
             tails.append(_error(fourth))
             trends.append(_errors(first, _centred(effects.mean[:, [k]])))
             if k in chosen:
                 trends.append(_errors(first, features))
-            outside.append(_outside(levels, histogram))
         left = {
             "skewed": np.array(skewness),
             "wrong tails": np.array([*tails, _error(_scaled(all_tails))]),
             "bias by data": np.concatenate(trends),
             "width by data": _errors(_scaled(_centred(width)), features),
         }
-        return cls({name: _p_value(errors) for name, errors in left.items()}, np.array(outside))
+        return cls({name: _p_value(errors) for name, errors in left.items()}, outside)
 
 
-def _outside(levels: Floats, histogram: Ints) -> float:
-    """Return the share of truths in the two outermost cells, as the other cells have it.
+def _fitted(histogram: Ints, n_draws: int) -> tuple[Floats, Floats]:
+    """Return what ranks say beyond bias and width, and the share of truths outside all draws."""
+    fine = chances(len(histogram) - 1)
+    coarse, standard, outside = _pooled(fine), [], []
+    for start in range(0, histogram.shape[1], _AT_ONCE):
+        some = histogram[:, start : start + _AT_ONCE]
+        standard.append(Shifted.fitted(fine, some).standard.astype(np.float32))
+        outside.append(Shifted.fitted(coarse, _pooled(some)).outside(n_draws))
+    return np.concatenate(standard, axis=2), np.concatenate(outside)
 
-    They say how many are near the ends, and not how these are shared out among the last cells.
+
+def _among_fewer(ranks: Ranks) -> Ranks:
+    """Return the ranks among some of the draws, which are enough and quick to compute with."""
+    if ranks.n_draws <= _MOST_DRAWS:
+        return ranks
+    some = np.random.default_rng(0).hypergeometric(
+        ranks.values, ranks.n_draws - ranks.values, _MOST_DRAWS
+    )
+    return Ranks(some, _MOST_DRAWS)
+
+
+def _pooled(rows: Array) -> Array:
+    """Return sums over the first and the last tenth of the ranks, and those between.
+
+    A fit to them knows how many truths are near the ends, but not how many are outside.
     """
-    n = -(-len(histogram) // 10)
-    inner = np.concatenate([levels[:1], levels[n:-n], levels[-1:]])
-    near = Cells.fitted(inner, np.add.reduceat(histogram, [0, *range(n, len(histogram) - n + 1)]))
-    whole = Cells.of(levels, near.shift, near.scale)
-    return float(whole.share[0] + whole.share[-1])
+    n = -(-len(rows) // 10)
+    return np.add.reduceat(rows, [0, *range(n, len(rows) - n + 1)], axis=0)
 
 
 def _centred(values: Floats) -> Floats:
