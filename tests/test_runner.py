@@ -530,7 +530,37 @@ class TestWhenToStop:
         again = tarpon.run(narrow, store=tmp_path / "a", **options)
         with ThreadPoolExecutor(1) as pool:
             alone = tarpon.run(narrow, store=tmp_path / "b", **options | {"executor": pool})
-        assert alone.monitor.e_value == again.monitor.e_value == study.monitor.e_value
+        for other in (again, alone):
+            assert other.to_dict() | {"store": ""} == study.to_dict() | {"store": ""}
+
+    @pytest.mark.parametrize("n_workers", [1, 2, 8])
+    def test_at_a_simulation_that_neither_workers_nor_their_speed_choose(
+        self, tmp_path, n_workers
+    ):
+        """Some are slow and some fail: both before the one where it stops, and after it."""
+
+        class Uneven(Normal):
+            def posterior(self, x, n_draws, rng):
+                if x > 1.5:
+                    raise ArithmeticError("no such root")
+                time.sleep(0.02 * (x[0] > 0))
+                return super().posterior(x, n_draws, rng)
+
+        with ThreadPoolExecutor(n_workers) as pool:
+            options = settings(n_sims=1000, executor=pool, retries=0)
+            study = tarpon.run(Uneven(width=0.5), store=tmp_path / "a", **options)
+        assert study.stopped == "inaccurate"
+        assert (study.check.n_sims, len(study.failures)) == (21, 4)
+        assert study.monitor.n_sims == study.check.n_sims
+        assert len(contents(tmp_path / "a")) >= study.check.n_sims
+
+    def test_never_at_the_first_simulation(self, tmp_path):
+        """One is no study, however strong its evidence."""
+        options = settings(n_draws=1000, level=0.999)
+        study = tarpon.run(Normal(width=1e-3), store=tmp_path / "a", **options)
+        assert study.stopped == "inaccurate"
+        assert study.monitor.history.log_e[0] > np.log(2 / 0.999)
+        assert study.check.n_sims == 2
 
     def test_when_coverage_is_within_the_tolerance(self, tmp_path):
         options = settings(n_sims=1000, tolerance=0.45)

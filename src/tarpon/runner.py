@@ -37,10 +37,10 @@ class Study:
     Arguments:
         stopped: Why it ended: "inaccurate", "within tolerance", or "all done".
         monitor: The sequential test, which decides when to stop.
-        check: The check of all finished simulations: what is wrong, and by how much.
+        check: The check of all simulations up to there: what is wrong, and by how much.
         level: The level of both together, half of it for each.
         n_sims: How many simulations were asked for at most.
-        failures: The simulations that gave no result.
+        failures: Those of them that gave no result.
         notes: What else happened on the way.
         store: Where the simulations are.
         seed: The seed of the simulations.
@@ -118,7 +118,9 @@ def run(
     computes, in whichever order, and however often it was interrupted.
 
     Simulations enter the sequential test in the order of their indices: those that are slow are
-    waited for, since they may be slow for a reason.
+    waited for, since they may be slow for a reason. What others have finished by the time it stops
+    stays in the store and does not count, so that the number of simulations hangs on the seed, and
+    not on how fast they were.
 
     Arguments:
         problem: An object with `prior(rng)`, `simulate(theta, rng)` and
@@ -164,13 +166,14 @@ def run(
         if book.waiting and not watch.settled:
             task = Task(found, kept.seed, n_draws)
             _simulate(_crew(task, executor, n_workers, time_limit), book, watch, progress)
+        counted = book.simulations(watch.place, names)
         return Study(
             stopped=watch.settled or "all done",
             monitor=watch.monitor,
-            check=_described(book.simulations(names), level / 2, kept.seed, watch.settled),
+            check=_described(counted, level / 2, kept.seed, watch.settled),
             level=level,
             n_sims=n_sims,
-            failures=tuple(failure for _, failure in sorted(book.failures.items())),
+            failures=tuple(one for k, one in sorted(book.failures.items()) if k < watch.place),
             notes=tuple(book.notes),
             store=kept.folder,
             seed=kept.seed,

@@ -110,12 +110,12 @@ class Book:
                 writing.result()
             self.results[index] = results
 
-    def simulations(self, names: list[str] | None) -> Simulations:
-        """Return all that are done, in the order of their indices."""
-        if len(self.results) < 2:
+    def simulations(self, n_first: int, names: list[str] | None) -> Simulations:
+        """Return those of the first that are done, in the order of their indices."""
+        every = [self.results[index] for index in range(n_first) if index in self.results]
+        if len(every) < 2:
             said = next(iter(self.failures.values()), "nothing")
-            raise RuntimeError(f"only {len(self.results)} simulations worked. The first: {said}.")
-        every = [self.results[index] for index in sorted(self.results)]
+            raise RuntimeError(f"only {len(every)} simulations worked. The first: {said}.")
         axes = {"samples": 1, "theta": 0, "x": 0, "log_prob_samples": 1, "log_prob_theta": 0}
         arrays: dict[str, Any] = {
             name: np.stack([results[name] for results in every], axis=axis)

@@ -35,7 +35,11 @@ class Progress:
 
 
 class Watch:
-    """The sequential test, which takes simulations in the order of their indices alone."""
+    """The sequential test, which takes simulations in the order of their indices alone.
+
+    So where it stops hangs on the seed, and not on who was quick: `place` is the number of
+    simulations that count, failed ones among them.
+    """
 
     def __init__(self, level: float, tolerance: float, seed: int, names: list[str] | None) -> None:
         self.enough, self.names = 1 / level, names
@@ -44,8 +48,9 @@ class Watch:
 
     @property
     def settled(self) -> str:
-        """Why to stop; nothing while there is no reason."""
-        return "" if self.monitor.state == "running" else self.monitor.state
+        """Why to stop; nothing while there is no reason, or only one simulation to describe."""
+        early = self.monitor.n_sims < 2 or self.monitor.state == "running"
+        return "" if early else self.monitor.state
 
     def follow(self, book: Book) -> None:
         """Take in all simulations that have none before them that is still to come."""
