@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,6 @@ from .simulations import Simulations
 
 __all__ = ["Failure", "Problem", "Progress", "Study", "run"]
 
-_WRITERS = 4  # disks put down several files in the time of one
-_MOST_UNWRITTEN = 4 * _WRITERS  # simulations that wait for the disk before others begin
 _SECONDS = 0.1  # between two looks at what the disk has done
 _MOST_PRINTED = 3
 
@@ -221,23 +218,20 @@ def _simulate(
 ) -> None:
     """Let workers simulate until the answer is in, or all is done."""
     start = time.monotonic()
-    with ThreadPoolExecutor(_WRITERS) as writers:
-        with crew:
-            while book.open and not watch.settled:
-                for index, outcome in crew.finished(_SECONDS):
-                    book.enter(index, outcome, writers)
-                    _hand_out(crew, book)
+    with book, crew:
+        while book.open and not watch.settled:
+            for index, outcome in crew.finished(_SECONDS):
+                book.enter(index, outcome)
                 _hand_out(crew, book)
-                book.commit()
-                watch.follow(book)
-                if progress is not None:
-                    progress(watch.progress(book, time.monotonic() - start))
-        writers.shutdown()
-        book.commit()
+            _hand_out(crew, book)
+            book.commit()
+            watch.follow(book)
+            if progress is not None:
+                progress(watch.progress(book, time.monotonic() - start))
 
 
 def _hand_out(crew: Crew, book: Book) -> None:
-    while book.waiting and crew.n_free and len(book.unwritten) < _MOST_UNWRITTEN:
+    while book.waiting and crew.n_free:
         crew.start(book.next())
 
 
