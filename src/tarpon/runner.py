@@ -110,8 +110,8 @@ def run(
     """Simulate, sample and test, until the answer is in.
 
     Every finished simulation is in the store before it counts. A run that was stopped with Ctrl-C
-    loses what was being computed, and one that was killed also what ended a tenth of a second
-    before, and nothing else: call it again, and it goes on.
+    loses what was being computed, and one that was killed also what was not on the disk yet, and
+    nothing else: call it again, and it goes on.
     The random numbers of a simulation hang on its index, so that the answer is the same whoever
     computes, in whichever order, and however often it was interrupted.
 
