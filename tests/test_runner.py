@@ -59,6 +59,24 @@ def posterior(x, n_draws, rng):
     return x / 2 + np.sqrt(0.5) * rng.normal(size=(n_draws, 2))
 """
 
+# Half of the simulations end, and the others only when they are told to.
+HALF = """
+    lines = Path(__file__).with_name("pids").read_text().count("\\n")
+    while lines > 12 and not Path(__file__).with_name("go").exists():
+        time.sleep(0.01)
+"""
+COUNTING = f"""
+import sys
+import tarpon
+
+if __name__ == "__main__":
+    tarpon.run(
+        sys.argv[1], store=sys.argv[2], n_sims=100_000, n_draws={N_DRAWS}, rng={SEED},
+        tolerance=0.001, level=1e-9, n_workers=2,
+        progress=lambda now: print(now.n_done, flush=True),
+    )
+"""
+
 
 @pytest.fixture
 def problem(tmp_path):
@@ -102,12 +120,23 @@ def processes(n_workers=2, **more):
 def contents(folder):
     """Return what is in a store, by index."""
     found = {}
-    for path in Path(folder).glob("simulation-*.npz"):
-        with np.load(path) as arrays:
-            found[int(path.stem[-6:])] = {
-                name: arrays[name] for name in arrays.files if name != "owner"
+    for path in Path(folder).glob("simulations-*.npz"):
+        with np.load(path) as file:
+            arrays = dict(file)
+        arrays.pop("owner")
+        indices = arrays.pop("index").tolist()
+        assert path.name == f"simulations-{indices[0]:06d}.npz"
+        for k, index in enumerate(indices):
+            assert index not in found
+            found[index] = {
+                name: many[:, k] if "samples" in name else many[k] for name, many in arrays.items()
             }
     return found
+
+
+def times(store):
+    """Return when each file of simulations was written."""
+    return {path: path.stat().st_mtime_ns for path in Path(store).glob("sim*")}
 
 
 def assert_same(found, expected):
@@ -173,10 +202,28 @@ class TestTheSameWhoeverComputes:
 
     def test_more_simulations_go_on_where_fewer_ended(self, problem, tmp_path, expected):
         tarpon.run(problem(), store=tmp_path / "a", **settings(n_sims=5))
-        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "a").glob("sim*")}
+        before = times(tmp_path / "a")
         tarpon.run(problem(), store=tmp_path / "a", **settings(rng=None))
         assert_same(contents(tmp_path / "a"), expected)
-        assert {path: path.stat().st_mtime_ns for path in before} == before
+        assert before.items() <= times(tmp_path / "a").items()
+
+    def test_densities_are_kept_too(self, problem, tmp_path):
+        text = f"{TEXT}\ndef log_prob(theta, x):\n    return -((theta - x / 2) ** 2).sum(1)\n"
+        path = problem(text=text)
+        study = tarpon.run(path, store=tmp_path / "a", **settings())
+        again = tarpon.run(path, store=tmp_path / "a", **settings())
+        assert again.to_dict() == study.to_dict()
+        assert "density" in study.monitor.scores
+        wanted = {k: simulated(source(path)(), k, SEED, N_DRAWS) for k in range(N_SIMS)}
+        assert_same(contents(tmp_path / "a"), wanted)
+
+    def test_fewer_simulations_leave_the_others_alone(self, problem, tmp_path, expected):
+        tarpon.run(problem(), store=tmp_path / "a", **settings())
+        before = times(tmp_path / "a")
+        study = tarpon.run(problem(), store=tmp_path / "a", **settings(n_sims=5))
+        assert study.check.n_sims == 5
+        assert_same(contents(tmp_path / "a"), expected)
+        assert times(tmp_path / "a") == before
 
 
 class TestDeath:
@@ -208,35 +255,57 @@ class TestDeath:
 
     @pytest.mark.slow
     def test_of_the_parent(self, problem, tmp_path, expected, answer):
-        path, store = problem("time.sleep(0.05)"), tmp_path / "a"
+        path, store = problem(HALF), tmp_path / "a"
         parent = subprocess.Popen(command(path, *words(store)))
-        wait_until(lambda: len(list(store.glob("sim*"))) >= 4)
+        wait_until(lambda: len(contents(store)) >= 4)
         parent.send_signal(signal.SIGKILL)
         parent.wait()
+        (tmp_path / "go").touch()
         pids = {int(pid) for pid in (tmp_path / "pids").read_text().split()}
         wait_until(lambda: not any(alive(pid) for pid in pids))
         finished = contents(store)
         assert 4 <= len(finished) < N_SIMS
-        before = {path: path.stat().st_mtime_ns for path in store.glob("sim*")}
+        before = times(store)
         (store / "killed.part").touch()
         study = tarpon.run(path, store=store, **processes())
         assert_same(contents(store), expected)
         assert study.check.to_dict() == answer
-        assert {path: path.stat().st_mtime_ns for path in before} == before
+        assert before.items() <= times(store).items()
         assert not list(store.glob("*.part"))
 
     @pytest.mark.slow
+    def test_never_takes_what_was_said_to_be_done(self, problem, tmp_path):
+        """Simulations are brief, and many go to the disk together."""
+        path, store = problem(), tmp_path / "a"
+        (tmp_path / "script.py").write_text(COUNTING)
+        for n_done in (1, 100, 300):
+            parent = subprocess.Popen(
+                [sys.executable, tmp_path / "script.py", path, store],
+                stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            assert any(int(line) >= n_done for line in parent.stdout)
+            parent.send_signal(signal.SIGKILL)
+            rest, _ = parent.communicate()
+            finished = contents(store)
+            assert len(finished) >= max(map(int, rest.split()), default=n_done)
+            assert_same(finished, {
+                index: simulated(source(path)(), index, SEED, N_DRAWS) for index in finished
+            })  # fmt: skip
+
+    @pytest.mark.slow
     def test_by_ctrl_c(self, problem, tmp_path, expected):
-        path, store = problem("time.sleep(0.05)"), tmp_path / "a"
+        path, store = problem(HALF), tmp_path / "a"
         # As a shell starts a job: in a group of its own, which gets the signal.
         parent = subprocess.Popen(
             command(path, *words(store)), stderr=subprocess.PIPE, text=True, process_group=0
         )
-        wait_until(lambda: len(list(store.glob("sim*"))) >= 4)
+        wait_until(lambda: len(contents(store)) >= 4)
         os.killpg(parent.pid, signal.SIGINT)
         _, error = parent.communicate(timeout=60)
+        (tmp_path / "go").touch()
         assert parent.returncode == 130
-        assert re.search(r"stopped: \d+ simulations are in '.*'. The same command goes", error)
+        said = re.search(r"stopped: (\d+) simulations are in '.*'. The same command goes", error)
+        assert 4 <= int(said[1]) == len(contents(store)) < N_SIMS
         assert "Traceback" not in error
         assert not list(store.glob("*.part"))
         pids = {int(pid) for pid in (tmp_path / "pids").read_text().split()}
@@ -275,25 +344,28 @@ class TestFullDisk:
     @pytest.mark.slow
     @pytest.mark.skipif(not private_mounts(), reason="needs a private tmpfs")
     def test_of_a_small_tmpfs(self, problem, tmp_path, expected):
-        """The first call fills a disk of 40 kB; the second finds more room there."""
+        """Three simulations fit on a disk of 24 kB, all do not; then there is more room."""
         (tmp_path / "disk").mkdir()
         run = " ".join(command(problem(), *words("disk/a")))
         script = (
-            f"mount -t tmpfs -o size=40k tmpfs disk && {run}; echo status $?; ls -a disk/a; "
-            f"echo then; mount -o remount,size=20m disk && {run} && cp -r disk/a kept"
+            f"mount -t tmpfs -o size=24k tmpfs disk && {run} --n-sims 3 && {run}; "
+            f"echo status $?; ls -a disk/a; "
+            f"mount -o remount,size=20m disk && {run} && cp -r disk/a kept"
         )
         said = subprocess.run(
             ["unshare", "-rm", "sh", "-c", script],
             cwd=tmp_path, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert said.returncode == 0, said.stderr
-        n_safe = len(re.findall(r"simulation-\d+\.npz", said.stdout.partition("then")[0]))
-        assert 0 < n_safe < N_SIMS
         assert "status 2" in said.stdout
         assert ".part" not in said.stdout
-        message = " ".join(said.stderr.split())
-        assert "'disk/a' cannot be written to: No space left on device." in message
-        assert "are safe. When there is room again, the same call goes on" in message
+        message = re.fullmatch(
+            r"Error: 'disk/a' cannot be written to: No space left on device. The (\d+) "
+            r"simulations in it are safe. When there is room again, the same call goes on from "
+            r"there.",
+            " ".join(said.stderr.split()),
+        )
+        assert 3 <= int(message[1]) < N_SIMS
         assert "Traceback" not in said.stderr
         assert_same(contents(tmp_path / "kept"), expected)
 
@@ -427,29 +499,48 @@ def flip(data):
 def test_a_damaged_file_is_named_and_computed_again(problem, tmp_path, expected, damage):
     path, store = problem(), tmp_path / "a"
     tarpon.run(path, store=store, **settings())
-    broken = store / "simulation-000003.npz"
-    broken.write_bytes(damage(broken.read_bytes()))
+    broken = sorted(store.glob("sim*"))[-1]
+    noise = damage(broken.read_bytes())
+    broken.write_bytes(noise)
     study = tarpon.run(path, store=store, **settings())
     (note,) = study.notes
     assert f"{str(broken)!r} is damaged" in note
-    assert "simulation 3 was computed again" in note
+    assert "set aside, and what it held computed again" in note
     assert note in str(study)
     assert_same(contents(store), expected)
+    assert (store / f"damaged-{broken.name}").read_bytes() == noise
+    assert not tarpon.run(path, store=store, **settings()).notes
 
 
 def test_files_in_the_wrong_place_are_computed_again(problem, tmp_path, expected):
     path, store = problem(), tmp_path / "a"
+    tarpon.run(path, store=store, **settings(n_sims=3))
     tarpon.run(path, store=store, **settings())
+    (first, *_, last) = sorted(store.glob("sim*"))
     tarpon.run(path, store=tmp_path / "b", **settings(rng=8))
-    shutil.copy(store / "simulation-000001.npz", store / "simulation-000002.npz")
-    shutil.copy(tmp_path / "b" / "simulation-000004.npz", store)
+    shutil.copy(first, last)
+    shutil.copy(tmp_path / "b" / "simulations-000000.npz", first)
     study = tarpon.run(path, store=store, **settings())
-    assert [note.partition(": ")[2] for note in study.notes] == [
-        "simulation 2 was computed again.",
-        "simulation 4 was computed again.",
+    assert [note.partition(":")[0] for note in study.notes] == [
+        f"{str(wrong)!r} is of another store or another simulation" for wrong in (first, last)
     ]
-    assert "is of another store or another simulation" in study.notes[0]
     assert_same(contents(store), expected)
+
+
+def test_simulations_of_unlike_precision_keep_it(tmp_path):
+    class Mixed(Normal):
+        def posterior(self, x, n_draws, rng):
+            draws = super().posterior(x, n_draws, rng)
+            return draws.astype(np.float32 if x > 0 else np.float64)
+
+    study = tarpon.run(Mixed(), store=tmp_path / "a", **settings())
+    kept = contents(tmp_path / "a")
+    for index in range(N_SIMS):
+        wanted = simulated(Mixed(), index, SEED, N_DRAWS)["samples"]
+        np.testing.assert_array_equal(kept[index]["samples"], wanted)
+        assert kept[index]["samples"].dtype == wanted.dtype
+    again = tarpon.run(Mixed(), store=tmp_path / "a", **settings())
+    assert again.to_dict() == study.to_dict()
 
 
 @dataclass
@@ -536,7 +627,37 @@ class TestWhenToStop:
         again = tarpon.run(narrow, store=tmp_path / "a", **options)
         with ThreadPoolExecutor(1) as pool:
             alone = tarpon.run(narrow, store=tmp_path / "b", **options | {"executor": pool})
-        assert alone.monitor.e_value == again.monitor.e_value == study.monitor.e_value
+        for other in (again, alone):
+            assert other.to_dict() | {"store": ""} == study.to_dict() | {"store": ""}
+
+    @pytest.mark.parametrize("n_workers", [1, 2, 8])
+    def test_at_a_simulation_that_neither_workers_nor_their_speed_choose(
+        self, tmp_path, n_workers
+    ):
+        """Some are slow and some fail: both before the one where it stops, and after it."""
+
+        class Uneven(Normal):
+            def posterior(self, x, n_draws, rng):
+                if x > 1.5:
+                    raise ArithmeticError("no such root")
+                time.sleep(0.02 * (x[0] > 0))
+                return super().posterior(x, n_draws, rng)
+
+        with ThreadPoolExecutor(n_workers) as pool:
+            options = settings(n_sims=1000, executor=pool, retries=0)
+            study = tarpon.run(Uneven(width=0.5), store=tmp_path / "a", **options)
+        assert study.stopped == "inaccurate"
+        assert (study.check.n_sims, len(study.failures)) == (21, 4)
+        assert study.monitor.n_sims == study.check.n_sims
+        assert len(contents(tmp_path / "a")) >= study.check.n_sims
+
+    def test_never_at_the_first_simulation(self, tmp_path):
+        """One is no study, however strong its evidence."""
+        options = settings(n_draws=1000, level=0.999)
+        study = tarpon.run(Normal(width=1e-3), store=tmp_path / "a", **options)
+        assert study.stopped == "inaccurate"
+        assert study.monitor.history.log_e[0] > np.log(2 / 0.999)
+        assert study.check.n_sims == 2
 
     def test_when_coverage_is_within_the_tolerance(self, tmp_path):
         options = settings(n_sims=1000, tolerance=0.45)

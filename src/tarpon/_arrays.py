@@ -6,6 +6,7 @@ No package is imported here that the caller has not imported.
 """
 
 import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,12 @@ def host(array: ArrayLike) -> ArrayLike:
 
 def kind(array: Array) -> str:
     """Return the kind of numbers, as `dtype.kind` of NumPy has it."""
-    name = str(array.dtype).removeprefix("torch.")
+    return _kind(array.dtype)
+
+
+@cache
+def _kind(dtype: Any) -> str:
+    name = str(dtype).removeprefix("torch.")
     return "f" if name == "bfloat16" else np.dtype(name).kind
 
 

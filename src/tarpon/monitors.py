@@ -142,11 +142,17 @@ class Monitor:
         sims = sims.on(sims.run)
         if sims.n_dims:
             _suspicions.warn_if_chained(sims.samples, sims.log_weights)
+        self._take(sims)
+        return self
+
+    def _take(self, sims: Simulations, *, until_settled: bool = False) -> None:
+        """Add simulations, all of them or those up to the one that settles it."""
         with self._all_or_none():
             self._begin(sims)
             for one in sims.singles():
                 self._add(one)
-        return self
+                if until_settled and self.state != "running":
+                    break
 
     @contextmanager
     def _all_or_none(self) -> Iterator[None]:

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,6 @@ from .simulations import Simulations
 
 __all__ = ["Failure", "Problem", "Progress", "Study", "run"]
 
-_WRITERS = 4  # disks put down several files in the time of one
-_MOST_UNWRITTEN = 4 * _WRITERS  # simulations that wait for the disk before others begin
 _SECONDS = 0.1  # between two looks at what the disk has done
 _MOST_PRINTED = 3
 
@@ -37,10 +34,10 @@ class Study:
     Arguments:
         stopped: Why it ended: "inaccurate", "within tolerance", or "all done".
         monitor: The sequential test, which decides when to stop.
-        check: The check of all finished simulations: what is wrong, and by how much.
+        check: The check of all simulations up to there: what is wrong, and by how much.
         level: The level of both together, half of it for each.
         n_sims: How many simulations were asked for at most.
-        failures: The simulations that gave no result.
+        failures: Those of them that gave no result.
         notes: What else happened on the way.
         store: Where the simulations are.
         seed: The seed of the simulations.
@@ -112,13 +109,16 @@ def run(
 ) -> Study:
     """Simulate, sample and test, until the answer is in.
 
-    Every finished simulation is in the store before it counts. A run that was killed, or stopped
-    with Ctrl-C, loses what was being computed and nothing else: call it again, and it goes on.
+    Every finished simulation is in the store before it counts. A run that was stopped with Ctrl-C
+    loses what was being computed, and one that was killed also what was not on the disk yet, and
+    nothing else: call it again, and it goes on.
     The random numbers of a simulation hang on its index, so that the answer is the same whoever
     computes, in whichever order, and however often it was interrupted.
 
     Simulations enter the sequential test in the order of their indices: those that are slow are
-    waited for, since they may be slow for a reason.
+    waited for, since they may be slow for a reason. What others have finished by the time it stops
+    stays in the store and does not count, so that the number of simulations hangs on the seed, and
+    not on how fast they were.
 
     Arguments:
         problem: An object with `prior(rng)`, `simulate(theta, rng)` and
@@ -164,13 +164,14 @@ def run(
         if book.waiting and not watch.settled:
             task = Task(found, kept.seed, n_draws)
             _simulate(_crew(task, executor, n_workers, time_limit), book, watch, progress)
+        counted = book.simulations(watch.place, names)
         return Study(
             stopped=watch.settled or "all done",
             monitor=watch.monitor,
-            check=_described(book.simulations(names), level / 2, kept.seed, watch.settled),
+            check=_described(counted, level / 2, kept.seed, watch.settled),
             level=level,
             n_sims=n_sims,
-            failures=tuple(failure for _, failure in sorted(book.failures.items())),
+            failures=tuple(one for k, one in sorted(book.failures.items()) if k < watch.place),
             notes=tuple(book.notes),
             store=kept.folder,
             seed=kept.seed,
@@ -218,23 +219,20 @@ def _simulate(
 ) -> None:
     """Let workers simulate until the answer is in, or all is done."""
     start = time.monotonic()
-    with ThreadPoolExecutor(_WRITERS) as writers:
-        with crew:
-            while book.open and not watch.settled:
-                for index, outcome in crew.finished(_SECONDS):
-                    book.enter(index, outcome, writers)
-                    _hand_out(crew, book)
+    with book, crew:
+        while book.open and not watch.settled:
+            for index, outcome in crew.finished(_SECONDS):
+                book.enter(index, outcome)
                 _hand_out(crew, book)
-                book.commit()
-                watch.follow(book)
-                if progress is not None:
-                    progress(watch.progress(book, time.monotonic() - start))
-        writers.shutdown()
-        book.commit()
+            _hand_out(crew, book)
+            book.commit()
+            watch.follow(book)
+            if progress is not None:
+                progress(watch.progress(book, time.monotonic() - start))
 
 
 def _hand_out(crew: Crew, book: Book) -> None:
-    while book.waiting and crew.n_free and len(book.unwritten) < _MOST_UNWRITTEN:
+    while book.waiting and crew.n_free:
         crew.start(book.next())
 
 

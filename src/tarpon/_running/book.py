@@ -2,22 +2,20 @@
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
-
-import numpy as np
+from pathlib import Path
 
 from ..engine import Results
 from ..simulations import Simulations
-from .store import Failure, Store
+from .store import Failure, Store, stacked
 from .workers import Fault, Outcome
+from .writer import Writer
 
 _HOPELESS = 5  # simulations that fail before any works
 
 
 class Book:
-    """Which simulations are done, failed, and still to do.
+    """Which simulations are done, failed, and still to do; closed, it has all on the disk.
 
     Arguments:
         store: Where those that are done are kept.
@@ -34,27 +32,35 @@ class Book:
         self.running: set[int] = set()
         self.attempts: Counter[int] = Counter()
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self.unwritten: dict[Future[None], tuple[int, Results]] = {}
-        for index in range(n_sims):
-            self._recall(index)
+        self.writer = Writer(store)
+        for path in store.files(n_sims):
+            self._recall(path)
+        self.waiting.extend(index for index in range(n_sims) if index not in self.results)
         self.n_before = len(self.results)
 
-    def _recall(self, index: int) -> None:
+    def _recall(self, path: Path) -> None:
         try:
-            results = self.store.read(index)
+            found = self.store.read(path)
         except ValueError as damage:
-            self.notes.append(f"{damage}: simulation {index} was computed again.")
-            results = None
-        if results is None:
-            self.waiting.append(index)
-        else:
-            self.results[index] = results
+            self.store.set_aside(path)
+            self.notes.append(f"{damage}: it was set aside, and what it held computed again.")
+            return
+        for index, results in found.items():
             self.shapes = {name: one.shape for name, one in results.items()}
+            if index < self.n_sims:
+                self.results[index] = results
+
+    def __enter__(self) -> "Book":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _on_disk(self):
+            self.writer.close()
 
     @property
     def open(self) -> bool:
-        """Whether anything is left to do or to wait for."""
-        return bool(self.waiting or self.running or self.unwritten)
+        """Whether anything is left to do."""
+        return bool(self.waiting or self.running)
 
     def next(self) -> int:
         """Hand out a simulation."""
@@ -62,7 +68,7 @@ class Book:
         self.running.add(index)
         return index
 
-    def enter(self, index: int, outcome: Outcome | None, writers: ThreadPoolExecutor) -> None:
+    def enter(self, index: int, outcome: Outcome | None) -> None:
         """Take what a worker made of a simulation, which is nothing if it has not begun it."""
         self.running.remove(index)
         if outcome is None:
@@ -72,8 +78,8 @@ class Book:
         if not isinstance(outcome, Fault):
             outcome = self._like_the_others(outcome)
         if not isinstance(outcome, Fault):
-            writing = writers.submit(self.store.keep, index, outcome)
-            self.unwritten[writing] = index, outcome
+            with _on_disk(self):
+                self.writer.take(index, outcome)
         elif self.attempts[index] <= self.retries:
             self.waiting.appendleft(index)
         else:
@@ -96,36 +102,29 @@ class Book:
         self.failures[index] = failure
         with _on_disk(self):
             self.store.note(failure)
-        if not self.results and not self.unwritten and len(self.failures) >= _HOPELESS:
+        if not self.shapes and len(self.failures) >= _HOPELESS:
             raise RuntimeError(
                 f"none of the first {len(self.failures)} simulations worked. The last: {failure}."
                 f"\n{fault.details}"
             )
 
     def commit(self) -> None:
-        """Count what the disk has put down."""
-        for writing in [future for future in self.unwritten if future.done()]:
-            index, results = self.unwritten.pop(writing)
-            with _on_disk(self):
-                writing.result()
-            self.results[index] = results
+        """Count what is on the disk."""
+        with _on_disk(self):
+            if not self.open:
+                self.writer.flush()
+            self.results |= self.writer.written()
 
-    def simulations(self, names: list[str] | None) -> Simulations:
-        """Return all that are done, in the order of their indices."""
-        if len(self.results) < 2:
-            worked = "only one simulation" if self.results else "no simulation"
+    def simulations(self, n_first: int, names: list[str] | None) -> Simulations:
+        """Return those of the first that are done, in the order of their indices."""
+        every = [self.results[index] for index in range(n_first) if index in self.results]
+        if len(every) < 2:
+            worked = "only one simulation" if every else "no simulation"
             said = next(iter(self.failures.values()), "nothing")
             raise RuntimeError(
                 f"{worked} worked, and a test needs two. What failed first: {said}."
             )
-        every = [self.results[index] for index in sorted(self.results)]
-        axes = {"samples": 1, "theta": 0, "x": 0, "log_prob_samples": 1, "log_prob_theta": 0}
-        arrays: dict[str, Any] = {
-            name: np.stack([results[name] for results in every], axis=axis)
-            for name, axis in axes.items()
-            if name in every[0]
-        }
-        return Simulations(**arrays, names=names)
+        return Simulations(**stacked(every), names=names)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The store: every simulation that is finished, in a file of its own."""
+"""The store: a folder with every simulation that is finished."""
 
 import ast
 import fcntl
@@ -7,8 +7,8 @@ import os
 import platform
 import secrets
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -23,8 +23,10 @@ from ..engine import PART, Results, about_folder, replacing
 _FORMAT = 1
 _ABOUT = "about.json"
 _LOCK = "lock"
-_OWNER = "owner"  # the array that says which simulation a file holds
-_FILES, _FAILURES = "simulation-*.npz", "failed-*.json"
+_OWNER, _INDEX = "owner", "index"  # the arrays that say which simulations a file holds
+_AXES = {"samples": 1, "log_prob_samples": 1}  # that count simulations; of all others the first
+_FILES, _FAILURES, _DAMAGED = "simulations-*.npz", "failed-*.json", "damaged-"
+_DAMAGES = OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile  # as NumPy says them
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder with a file for every simulation.
+    """A folder of files with finished simulations, one in each or several.
 
-    A file takes its name when it is whole and on the disk. The zip format keeps a checksum of
-    every array, and the file says which simulation of which store it is.
+    A file takes its name, that of the first simulation in it, when it is whole and on the disk.
+    The zip format keeps a checksum of every array, and the file says which simulations of which
+    store it holds.
 
     Arguments:
         folder: The folder.
@@ -65,39 +68,50 @@ class Store:
     key: str
     seed: int
 
-    def read(self, index: int) -> Results | None:
-        """Return a simulation, or nothing if it is not there; raise `ValueError` if damaged."""
-        path = self._file(index)
+    def files(self, n_sims: int) -> list[Path]:
+        """Return the files that may hold some of so many simulations, in order."""
+        end = _order(self._file(n_sims))
+        found = sorted(self.folder.glob(_FILES), key=_order)
+        return [path for path in found if _order(path) < end]
+
+    def read(self, path: Path) -> dict[int, Results]:
+        """Return the simulations of a file; raise `ValueError` if it is damaged."""
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 found = {name: arrays[name] for name in arrays.files}
-            owner = str(found.pop(_OWNER))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            owner, indices = str(found.pop(_OWNER)), found.pop(_INDEX).tolist()
+        except _DAMAGES as error:
             raise ValueError(f"{str(path)!r} is damaged ({error})") from error
-        if owner != self._owner(index):
+        if (owner, path.name) != (self.key, self._file(indices[0]).name):
             raise ValueError(f"{str(path)!r} is of another store or another simulation")
-        return found
+        return {
+            index: {name: many.take(k, axis=_AXES.get(name, 0)) for name, many in found.items()}
+            for k, index in enumerate(indices)
+        }
 
-    def keep(self, index: int, results: Results) -> None:
-        """Write a simulation; when this returns, a power cut does not lose it."""
-        with replacing(self._file(index)) as file:
-            arrays: dict[str, Any] = {**results, _OWNER: np.array(self._owner(index))}
-            np.savez(file, **arrays)
+    def set_aside(self, path: Path) -> None:
+        """Take a file that is damaged out of the way."""
+        path.rename(path.with_name(f"{_DAMAGED}{path.name}"))
+
+    def keep(self, finished: Mapping[int, Results]) -> None:
+        """Write simulations; when this returns, a power cut does not lose them."""
+        for alike in _by_precision(finished):
+            indices = sorted(alike)
+            arrays = stacked([alike[index] for index in indices])
+            arrays |= {_INDEX: np.array(indices), _OWNER: np.array(self.key)}
+            with replacing(self._file(indices[0])) as file:
+                np.savez(file, **arrays)
         self._sync()
-        self._failed(index).unlink(missing_ok=True)
+        for index in finished:
+            self._failed(index).unlink(missing_ok=True)
 
     def note(self, failure: Failure) -> None:
         """Write down why there is no result."""
         with replacing(self._failed(failure.index)) as file:
             file.write(json.dumps(asdict(failure), indent=2).encode())
 
-    def _owner(self, index: int) -> str:
-        return f"simulation {index} of {self.key}"
-
     def _file(self, index: int) -> Path:
-        return self.folder / f"simulation-{index:06d}.npz"
+        return self.folder / f"simulations-{index:06d}.npz"
 
     def _failed(self, index: int) -> Path:
         return self.folder / f"failed-{index:06d}.json"
@@ -108,6 +122,38 @@ class Store:
             os.fsync(folder)  # the name of a file is on the disk only when its folder is
         finally:
             os.close(folder)
+
+
+def n_kept(folder: Path) -> int:
+    """Return how many simulations are in a store, but for files that are damaged."""
+    n_sims = 0
+    for path in folder.glob(_FILES):
+        with suppress(*_DAMAGES), path.open("rb") as file, np.load(file) as arrays:
+            n_sims += len(arrays[_INDEX])
+    return n_sims
+
+
+def _order(path: Path) -> tuple[int, str]:
+    return len(path.name), path.name  # also of numbers with more digits than others
+
+
+def stacked(every: Sequence[Results]) -> dict[str, Any]:
+    """Return the arrays of simulations as `Simulations` has them."""
+    return {
+        name: np.stack([one[name] for one in every], axis=_AXES.get(name, 0)) for name in every[0]
+    }
+
+
+def precision(results: Results) -> tuple[Any, ...]:
+    """Return what simulations must share: one array of both would change their numbers."""
+    return tuple(results[name].dtype for name in sorted(results))
+
+
+def _by_precision(finished: Mapping[int, Results]) -> Iterable[dict[int, Results]]:
+    found: dict[tuple[Any, ...], dict[int, Results]] = {}
+    for index, results in finished.items():
+        found.setdefault(precision(results), {})[index] = results
+    return found.values()
 
 
 @contextmanager

@@ -1,12 +1,17 @@
 """The watch over a run: what is known so far, and whether that is enough."""
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import count, groupby, islice, takewhile
 
 import numpy as np
 
+from ..engine import Results
 from ..monitors import Monitor
+from ..simulations import Simulations
 from .book import Book
+from .store import precision, stacked
+
+_AT_ONCE = 64  # simulations that are tested together, which is faster and gives the same
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,11 @@ class Progress:
 
 
 class Watch:
-    """The sequential test, which takes simulations in the order of their indices alone."""
+    """The sequential test, which takes simulations in the order of their indices alone.
+
+    So where it stops hangs on the seed, and not on who was quick: `place` is the number of
+    simulations that count, failed ones among them.
+    """
 
     def __init__(self, level: float, tolerance: float, seed: int, names: list[str] | None) -> None:
         self.enough, self.names = 1 / level, names
@@ -44,17 +53,27 @@ class Watch:
 
     @property
     def settled(self) -> str:
-        """Why to stop; nothing while there is no reason."""
-        return "" if self.monitor.state == "running" else self.monitor.state
+        """Why to stop; nothing while there is no reason, or only one simulation to describe."""
+        early = self.monitor.n_sims < 2 or self.monitor.state == "running"
+        return "" if early else self.monitor.state
 
     def follow(self, book: Book) -> None:
         """Take in all simulations that have none before them that is still to come."""
-        while not self.settled and (self.place in book.results or self.place in book.failures):
-            results = book.results.get(self.place)
-            if results is not None:
-                given: dict[str, Any] = {**results, "names": self.names}
-                self.monitor.add(**given)
-            self.place += 1
+        while not self.settled:
+            while self.place in book.failures:
+                self.place += 1
+            ready = self._ready(book)
+            if not ready:
+                return
+            n_before, sims = self.monitor.n_sims, Simulations(**stacked(ready), names=self.names)
+            self.monitor._take(sims, until_settled=True)
+            self.place += self.monitor.n_sims - n_before
+
+    def _ready(self, book: Book) -> list[Results]:
+        """Return the next simulations, as far as they are there and of one precision."""
+        there = takewhile(book.results.__contains__, count(self.place))
+        results = (book.results[index] for index in islice(there, _AT_ONCE))
+        return next((list(alike) for _, alike in groupby(results, precision)), [])
 
     def expected(self, n_sims: int) -> int:
         """Return how many simulations it will take at the pace so far."""

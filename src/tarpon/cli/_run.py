@@ -67,10 +67,11 @@ def run(problem: str, **given: Any) -> None:
     try:
         study = _study(problem, store, path.name, **given)
     except KeyboardInterrupt:
-        n_done = len([*store.glob("simulation-*.npz")])
+        from .._running.store import n_kept
+
         click.echo(
-            f"\nstopped: {n_done} simulations are in {str(store)!r}. The same command goes on "
-            f"from there.", err=True,
+            f"\nstopped: {n_kept(store)} simulations are in {str(store)!r}. The same command "
+            f"goes on from there.", err=True,
         )  # fmt: skip
         raise SystemExit(INTERRUPTED) from None
     say(study.to_json() if given["as_json"] else wrapped(str(study)))

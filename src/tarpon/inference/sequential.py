@@ -12,7 +12,7 @@ happens to be right carries the mean: several scores cost the logarithm of their
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import erfc, exp, log, pi, sqrt
 
 import numpy as np
@@ -67,6 +67,7 @@ def table(n_points: int) -> _Table:
     return _Table(bets / bets.mean(axis=0), np.clip(n_points * LEVELS - rank, 0.0, 1.0))
 
 
+@cache
 def _alternatives() -> tuple[Floats, Floats, Floats]:
     """Return the shifts and scales of the alternatives, and all shares, the histogram's last."""
     shift = np.array([sign * size for size in SHIFTS for sign in (1, -1)] + [0.0] * len(SCALES))
