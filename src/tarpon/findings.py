@@ -16,6 +16,7 @@ from .verdict import unsigned
 
 _FEWEST_FOR_RECOVERY = 20
 _ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all parameters
+_PLAIN = {"biased", "width"}
 _SHAPE = ("radial", "posterior balls", "random balls", "residuals", "density")
 
 
@@ -79,16 +80,16 @@ def findings(
     kept = [name for name in order if adjusted[name] <= level or single[name] <= level / 5]
     # Rejected as a whole and no flaw on its own: the two likeliest.
     kept = kept or [name for name in order[:2] if single[name] <= level]
-    beyond = Beyond.of(sums, effects) if {"biased", "width"} & set(kept) else None
-    if beyond is not None:
-        kept = [name for name in kept if beyond.p_values.get(name, 0.0) <= level / 5]
     evidence = _Evidence(sims, sums, effects, frozenset(kept))
-    found = [_DESCRIBE.get(name, _score)(evidence, name, adjusted[name]) for name in kept]
-    named = [finding for finding in found if finding is not None]
+    found = {name: _DESCRIBE.get(name, _score)(evidence, name, adjusted[name]) for name in kept}
+    named = {name: finding for name, finding in found.items() if finding is not None}
+    beyond = Beyond.of(sums, effects) if _PLAIN & set(named) else None
+    if beyond is not None:
+        named = _without_shadows(named, beyond.p_values, level)
     if not named:
         shape = min(_share_above(families[name]) for name in _SHAPE if name in families)
-        named = [Finding("wrong shape", (), "no single number describes it", shape)]
-    return (*named, *_outside(evidence, beyond, level))
+        named = {"shape": Finding("wrong shape", (), "no single number describes it", shape)}
+    return (*named.values(), *_outside(evidence, beyond, level))
 
 
 def warnings(effects: Effects, chained: str | None) -> tuple[str, ...]:
@@ -107,6 +108,23 @@ def warnings(effects: Effects, chained: str | None) -> tuple[str, ...]:
             "ignores the data, the data say nothing, or the axes are swapped."
         )
     return tuple(found)
+
+
+def _without_shadows(
+    named: dict[str, Finding], left: dict[str, float], level: float
+) -> dict[str, Finding]:
+    """Return the findings, strongest first, that bias and width do not explain by themselves.
+
+    What is stronger than both is seldom their shadow, so less has to be left of it.
+    """
+    names = list(named)
+    n_stronger = next(place for place, name in enumerate(names) if name in _PLAIN)
+    limits = [level] * n_stronger + [level / 5] * (len(names) - n_stronger)
+    return {
+        name: named[name]
+        for name, limit in zip(names, limits, strict=True)
+        if left.get(name, 0.0) <= limit
+    }
 
 
 def _share_above(statistic: Floats) -> float:
