@@ -234,7 +234,7 @@ class TestReading:
         assert about["findings"][0]["flaw"] == "overconfident"
         assert len(about["parameters"]) == 10
         assert about["detectable"]["width"] < 0.2
-        tiny = tarpon.check(zoo("exact", n_sims=3, n_draws=5, rng=0), rng=0, n_swaps=9)
+        tiny = tarpon.check(zoo("exact", n_sims=3, n_draws=5, rng=0), rng=0, n_swaps=19)
         assert json.loads(tiny.to_json())["detectable"]["bias"] is None
 
     def test_tables_can_be_had_as_frames(self):
@@ -309,8 +309,13 @@ class TestSizes:
         for n_draws, n_sims in ((4, 10), (10, 1)):
             with pytest.raises(ValueError, match="at least 2 simulations of 5 draws, but got"):
                 tarpon.check(np.zeros((n_draws, n_sims, 1)), np.zeros((n_sims, 1)))
-        with pytest.raises(ValueError, match="`n_swaps` must be at least 1"):
-            tarpon.check(zoo("exact", rng=0), n_swaps=0)
+
+    @pytest.mark.parametrize(("level", "fewest"), [(0.05, 19), (0.01, 99), (0.3, 3), (0.9, 1)])
+    def test_swaps_that_never_reach_the_level_are_refused(self, level, fewest):
+        sims = zoo("narrow", n_sims=50, n_draws=20, n_dims=1, rng=0)
+        with pytest.raises(ValueError, match=f"`n_swaps` must be at least {fewest} at level"):
+            tarpon.check(sims, n_swaps=fewest - 1, level=level)
+        assert tarpon.check(sims, n_swaps=fewest, level=level, rng=0).n_swaps == fewest
 
 
 class TestObservations:

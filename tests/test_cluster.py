@@ -83,7 +83,7 @@ def test_what_fails_on_a_worker_fails_here(sims):
         raise RuntimeError("no such score")
 
     with ThreadPoolExecutor(2) as pool, pytest.raises(RuntimeError, match="no such score"):
-        tarpon.check(sims, scores={"faulty": faulty}, engine=Engine(executor=pool), n_swaps=9)
+        tarpon.check(sims, scores={"faulty": faulty}, engine=Engine(executor=pool), n_swaps=19)
 
 
 @pytest.fixture(scope="module")

@@ -604,7 +604,7 @@ LARGE = """
 import resource, sys
 import numpy as np, tarpon
 from tarpon.adapters import files
-tarpon.check(tarpon.problems.gaussian("correct", n_sims=20, rng=0), n_swaps=9, rng=0)
+tarpon.check(tarpon.problems.gaussian("correct", n_sims=20, rng=0), n_swaps=19, rng=0)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 sims = files.load(sys.argv[1])
 test = getattr(tarpon, sys.argv[2])

@@ -1,5 +1,6 @@
 """Runs: whatever dies on the way, what was finished stays, and the answer is the same."""
 
+import io
 import json
 import os
 import re
@@ -491,10 +492,27 @@ def flip(data):
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
+def indexed(*indices):
+    def damage(data):
+        with np.load(io.BytesIO(data)) as arrays:
+            changed = dict(arrays) | {"index": np.array(indices, dtype=int)}
+        np.savez(file := io.BytesIO(), **changed)
+        return file.getvalue()
+
+    return damage
+
+
 @pytest.mark.parametrize(
     "damage",
-    [flip, lambda data: data[: len(data) // 2], lambda _: b"", lambda _: os.urandom(500)],
-    ids=["one bit", "half", "nothing", "noise"],
+    [
+        flip,
+        lambda data: data[: len(data) // 2],
+        lambda _: b"",
+        lambda _: os.urandom(500),
+        indexed(),
+        indexed(*range(1000)),
+    ],
+    ids=["one bit", "half", "nothing", "noise", "no index", "long index"],
 )
 def test_a_damaged_file_is_named_and_computed_again(problem, tmp_path, expected, damage):
     path, store = problem(), tmp_path / "a"

@@ -8,6 +8,7 @@ import importlib
 import operator
 import secrets
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,17 @@ def needs_at_least(n_sims: int, n_draws: int) -> None:
             f"`check` needs at least {_FEWEST_SIMS} simulations of {FEWEST_DRAWS} draws, but got "
             f"{n_sims} of {n_draws}. Use `sbc` or `tarp`, which work with one."
         )
+
+
+def enough_swaps(n_swaps: int, level: float) -> int:
+    """Return the number of swaps, with which a p-value of the level must be possible."""
+    fewest = ceil(round(1 / level, 9)) - 1
+    if n_swaps < max(fewest, 1):
+        raise ValueError(
+            f"`n_swaps` must be at least {max(fewest, 1)} at level {level:g}, but got {n_swaps}: "
+            f"the p-value is never below 1 / (n_swaps + 1)."
+        )
+    return int(n_swaps)
 
 
 def positive(name: str, value: int, least: int = 1) -> int:

@@ -23,7 +23,7 @@ from .inference.statistics import combine
 from .regions import Region, Scores, Values
 from .results import CITATION
 from .simulations import Simulations
-from .verdict import Estimate
+from .verdict import Estimate, dropped, stated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,7 +172,7 @@ class Check:
         flaws = f": {self.findings[0]}" if self.findings else ""
         return (
             f"check of {self.n_sims} simulations × {self.draws}, "
-            f"p = {self.p_value:.2g}: {self.outcome}{flaws}"
+            f"{stated('p', self.p_value)}: {self.outcome}{flaws}"
         )
 
     def __str__(self) -> str:
@@ -240,7 +240,7 @@ def check(
     _check.needs_parameters(sims.n_dims)
     _check.needs_at_least(sims.n_sims, sims.n_draws)
     level = _check.probability("level", level)
-    n_swaps = _check.positive("n_swaps", n_swaps)
+    n_swaps = _check.enough_swaps(n_swaps, level)
     sims, seed = begin(
         "check", sims, engine, rng, n_swaps=n_swaps, scores=scores or {}, summary=summary
     )
@@ -345,11 +345,10 @@ def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Ar
 
 def _summary(check: Check) -> list[str]:
     """Return what a colleague would say."""
-    dropped = f" ({check.n_dropped} invalid ones dropped)" if check.n_dropped else ""
     exact = "approximate" if check.draws.approximate else "exact"
     lines = [
-        f"{check.outcome.upper()}  p = {check.p_value:.3g} ({exact}, {check.n_swaps} swaps), "
-        f"{check.n_sims} simulations{dropped} × {check.draws} × "
+        f"{check.outcome.upper()}  {stated('p', check.p_value, 3)} ({exact}, {check.n_swaps} "
+        f"swaps), {check.n_sims} simulations{dropped(check.n_dropped)} × {check.draws} × "
         f"{len(check.parameters)} parameter{'s' * (len(check.parameters) > 1)}"
     ]
     lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings[:_MOST_PRINTED], 1)]

@@ -110,7 +110,6 @@ class Monitor:
         """Add one simulation or many, in the order in which they came.
 
         The monitor itself changes, and is returned: `Monitor().add(sims).state` is one line.
-
         Whether a simulation comes alone or with others makes no difference. If anything is wrong
         with one of them, none is added.
 

@@ -26,7 +26,7 @@ _LOCK = "lock"
 _OWNER, _INDEX = "owner", "index"  # the arrays that say which simulations a file holds
 _AXES = {"samples": 1, "log_prob_samples": 1}  # that count simulations; of all others the first
 _FILES, _FAILURES, _DAMAGED = "simulations-*.npz", "failed-*.json", "damaged-"
-_DAMAGES = OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile  # as NumPy says them
+_DAMAGES = OSError, ValueError, EOFError, LookupError, zipfile.BadZipFile  # as NumPy says them
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,12 @@ class Store:
     def read(self, path: Path) -> dict[int, Results]:
         """Return the simulations of a file; raise `ValueError` if it is damaged."""
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                found = {name: arrays[name] for name in arrays.files}
-            owner, indices = str(found.pop(_OWNER)), found.pop(_INDEX).tolist()
+            owner, found = _read(path)
         except _DAMAGES as error:
             raise ValueError(f"{str(path)!r} is damaged ({error})") from error
-        if (owner, path.name) != (self.key, self._file(indices[0]).name):
+        if (owner, path.name) != (self.key, self._file(min(found)).name):
             raise ValueError(f"{str(path)!r} is of another store or another simulation")
-        return {
-            index: {name: many.take(k, axis=_AXES.get(name, 0)) for name, many in found.items()}
-            for k, index in enumerate(indices)
-        }
+        return found
 
     def set_aside(self, path: Path) -> None:
         """Take a file that is damaged out of the way."""
@@ -122,6 +117,19 @@ class Store:
             os.fsync(folder)  # the name of a file is on the disk only when its folder is
         finally:
             os.close(folder)
+
+
+def _read(path: Path) -> tuple[str, dict[int, Results]]:
+    """Return which store a file is of, and its simulations by index."""
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        found = {name: arrays[name] for name in arrays.files}
+    owner, indices = str(found.pop(_OWNER)), found.pop(_INDEX)
+    if indices.ndim != 1 or indices.dtype.kind != "i" or not len(indices) or min(indices) < 0:
+        raise ValueError("it does not say which simulations it holds")
+    return owner, {
+        int(index): {name: many.take(k, axis=_AXES.get(name, 0)) for name, many in found.items()}
+        for k, index in enumerate(indices)
+    }
 
 
 def n_kept(folder: Path) -> int:
