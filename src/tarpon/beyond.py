@@ -30,6 +30,7 @@ _MOST_DRAWS = 199
 _SCALES = (0.1, 20.0)  # beyond these, truths are all in the middle or all outside
 _MOST_STEPS, _CLOSE = 100, 1e-3
 _AT_ONCE = 64  # parameters
+_HEAVY = 3.0  # standard errors from which the truths have heavy tails
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +140,9 @@ class Beyond:
         for k, column in enumerate(ranks.values.T):
             first, second, third, fourth = standard[:, column, k]
             width, all_tails = width + second, all_tails + fourth
-            skewness.append(_error(third))
             tails.append(_error(fourth))
+            # Heavy tails on both sides make noise of odd moments, too.
+            skewness.append(_error(third if tails[-1] < _HEAVY else _scaled(third)))
             trends.append(_errors(first, _centred(effects.mean[:, [k]])))
             if k in chosen:
                 trends.append(_errors(first, features))

@@ -16,7 +16,9 @@ from .verdict import unsigned
 
 _FEWEST_FOR_RECOVERY = 20
 _ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all parameters
-_PLAIN = {"biased", "width"}
+_OTHERS = {"skewed", "wrong tails", "bias by data", "width by data"}
+# What else a flaw may look like.
+_SHADOWS = {"biased": _OTHERS, "width": _OTHERS, "wrong tails": {"skewed"}}
 _SHAPE = ("radial", "posterior balls", "random balls", "residuals", "density")
 
 
@@ -83,7 +85,7 @@ def findings(
     evidence = _Evidence(sims, sums, effects, frozenset(kept))
     found = {name: _DESCRIBE.get(name, _score)(evidence, name, adjusted[name]) for name in kept}
     named = {name: finding for name, finding in found.items() if finding is not None}
-    beyond = Beyond.of(sums, effects) if _PLAIN & set(named) else None
+    beyond = Beyond.of(sums, effects) if set(_SHADOWS) & set(named) else None
     if beyond is not None:
         named = _without_shadows(named, beyond.p_values, level)
     if not named:
@@ -113,18 +115,18 @@ def warnings(effects: Effects, chained: str | None) -> tuple[str, ...]:
 def _without_shadows(
     named: dict[str, Finding], left: dict[str, float], level: float
 ) -> dict[str, Finding]:
-    """Return the findings, strongest first, that bias and width do not explain by themselves.
+    """Return the findings, strongest first, that others do not explain.
 
-    What is stronger than both is seldom their shadow, so less has to be left of it.
+    What is stronger than another is seldom its shadow, so less has to be left of it.
     """
-    names = list(named)
-    n_stronger = next(place for place, name in enumerate(names) if name in _PLAIN)
-    limits = [level] * n_stronger + [level / 5] * (len(names) - n_stronger)
-    return {
-        name: named[name]
-        for name, limit in zip(names, limits, strict=True)
-        if left.get(name, 0.0) <= limit
-    }
+    kept, names = dict(named), list(named)
+    for name in names:
+        places = [place for place, other in enumerate(names) if name in _SHADOWS.get(other, ())]
+        if places:
+            limit = level if names.index(name) < min(places) else level / 5
+            if left[name] > limit:
+                del kept[name]
+    return kept
 
 
 def _share_above(statistic: Floats) -> float:
