@@ -119,13 +119,12 @@ def _without_shadows(
 
     What is stronger than another is seldom its shadow, so less has to be left of it.
     """
-    kept, names = dict(named), list(named)
-    for name in names:
-        places = [place for place, other in enumerate(names) if name in _SHADOWS.get(other, ())]
-        if places:
-            limit = level if names.index(name) < min(places) else level / 5
-            if left[name] > limit:
-                del kept[name]
+    kept = {}
+    for place, (name, finding) in enumerate(named.items()):
+        casters = [at for at, other in enumerate(named) if name in _SHADOWS.get(other, ())]
+        limit = level if place < min(casters, default=0) else level / 5
+        if not casters or left[name] <= limit:
+            kept[name] = finding
     return kept
 
 
