@@ -167,7 +167,7 @@ def _answers(code: str) -> str:
 
 def _terminal() -> dict[str, str]:
     """Return the environment of a reader's terminal, 100 columns wide."""
-    outside = {"CI", "BUILD_NUMBER"}  # with these, pytest does not cut its lines
+    outside = {"CI", "BUILD_NUMBER", "PYTEST_ADDOPTS"}  # with these, pytest prints otherwise
     return {name: value for name, value in os.environ.items() if name not in outside} | {
         "COLUMNS": "100",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
