@@ -317,6 +317,10 @@ class TestSizes:
             tarpon.check(sims, n_swaps=fewest - 1, level=level)
         assert tarpon.check(sims, n_swaps=fewest, level=level, rng=0).n_swaps == fewest
 
+    def test_parts_of_swaps_are_refused(self):
+        with pytest.raises(TypeError, match=r"`n_swaps` must be a whole number, but got 99\.5"):
+            tarpon.check(zoo("exact", rng=0), n_swaps=99.5)
+
 
 class TestObservations:
     def test_large_observations_are_reduced(self):

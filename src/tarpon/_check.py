@@ -149,24 +149,28 @@ def needs_at_least(n_sims: int, n_draws: int) -> None:
 
 def enough_swaps(n_swaps: int, level: float) -> int:
     """Return the number of swaps, with which a p-value of the level must be possible."""
-    fewest = ceil(round(1 / level, 9)) - 1
-    if n_swaps < max(fewest, 1):
+    n_swaps, fewest = _whole("n_swaps", n_swaps), max(ceil(round(1 / level, 9)) - 1, 1)
+    if n_swaps < fewest:
         raise ValueError(
-            f"`n_swaps` must be at least {max(fewest, 1)} at level {level:g}, but got {n_swaps}: "
+            f"`n_swaps` must be at least {fewest} at level {level:g}, but got {n_swaps}: "
             f"the p-value is never below 1 / (n_swaps + 1)."
         )
-    return int(n_swaps)
+    return n_swaps
 
 
 def positive(name: str, value: int, least: int = 1) -> int:
     """Return a number of things of which there must be some."""
-    try:
-        whole = operator.index(value)
-    except TypeError:
-        raise TypeError(f"`{name}` must be a whole number, but got {value!r}.") from None
+    whole = _whole(name, value)
     if whole < least:
         raise ValueError(f"`{name}` must be at least {least}, but got {whole}.")
     return whole
+
+
+def _whole(name: str, value: int) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"`{name}` must be a whole number, but got {value!r}.") from None
 
 
 def score_shapes(

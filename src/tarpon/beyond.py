@@ -26,7 +26,7 @@ from .ranks import Ranks
 
 _EDGES = np.concatenate([[-np.inf], np.arange(-8.0, 8.01, 0.05), [np.inf]])
 _MIDDLES = np.concatenate([[-np.inf], 0.5 * (_EDGES[1:-2] + _EDGES[2:-1]), [np.inf]])
-_MOST_DRAWS = 199
+_MOST_DRAWS = 199  # with more, the places would have to be closer
 _SCALES = (0.1, 20.0)  # beyond these, truths are all in the middle or all outside
 _MOST_STEPS, _CLOSE = 100, 1e-3
 _AT_ONCE = 64  # parameters
@@ -40,12 +40,14 @@ class Shifted:
     Arguments:
         shift: Of the truths, in sd of the draws, `(n_dims,)`.
         scale: How widely they scatter, in the same units, `(n_dims,)`.
+        places: The share of the truths at each place, `(n_places, n_dims)`.
         share: Of the truths that have each rank, `(n_ranks, n_dims)`.
         moments: What each rank says of the truth, `(4, n_ranks, n_dims)`.
     """
 
     shift: Floats
     scale: Floats
+    places: Floats
     share: Floats
     moments: Floats
 
@@ -60,7 +62,8 @@ class Shifted:
         """
         places, moments = _places(shift, scale)
         share = chances @ places
-        return cls(shift, scale, share, chances @ moments / np.maximum(share, 1e-300))
+        said = chances @ moments / np.maximum(share, 1e-300)
+        return cls(shift, scale, places, share, said)
 
     @classmethod
     def fitted(cls, chances: Floats, histogram: Ints) -> "Shifted":
@@ -89,8 +92,7 @@ class Shifted:
         """Return the share of truths that lie beyond all of some number of draws."""
         from scipy.special import ndtr
 
-        places, _ = _places(self.shift, self.scale)
-        return (ndtr(_MIDDLES) ** n_draws + ndtr(-_MIDDLES) ** n_draws) @ places
+        return (ndtr(_MIDDLES) ** n_draws + ndtr(-_MIDDLES) ** n_draws) @ self.places
 
 
 def chances(n_draws: int) -> Floats:
