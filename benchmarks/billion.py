@@ -19,8 +19,8 @@ import zarr
 
 import tarpon
 from tarpon import Simulations
+from tarpon._base.threads import at_most, n_allowed
 from tarpon.adapters import files
-from tarpon.backends._threads import at_most, n_allowed
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "billion.md"

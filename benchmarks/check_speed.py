@@ -13,7 +13,7 @@ from speed import extra_megabytes
 
 import tarpon
 from tarpon import Simulations
-from tarpon.backends._threads import n_allowed
+from tarpon._base.threads import n_allowed
 
 PAGES = Path(__file__).parents[1] / "docs" / "benchmarks"
 BASE = {"n_sims": 200, "n_draws": 200, "n_dims": 20}

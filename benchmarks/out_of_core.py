@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import zarr
 
-from tarpon.backends._threads import n_allowed
+from tarpon._base.threads import n_allowed
 
 N_DRAWS, CHUNK, N_DIMS = 1000, 32, 100
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "out_of_core.md"

@@ -16,7 +16,7 @@ from speed import extra_megabytes
 
 import tarpon
 from tarpon import Simulations
-from tarpon.backends._threads import n_allowed
+from tarpon._base.threads import n_allowed
 
 PAGES = Path(__file__).parents[1] / "docs" / "benchmarks"
 LABELS = {

@@ -20,8 +20,8 @@ from numba import njit
 
 import tarpon
 from tarpon import curves
+from tarpon._base.threads import n_allowed, n_threads_for, share
 from tarpon.backends import _kernels
-from tarpon.backends._threads import n_allowed, n_threads_for, share
 from tarpon.inference import bands
 from tarpon.ranks import Ranks
 

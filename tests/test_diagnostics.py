@@ -9,9 +9,10 @@ import pytest
 
 import tarpon
 from tarpon import Simulations
+from tarpon._base.text import number, stated
 from tarpon.problems import gaussian
 from tarpon.ranks import Ranks
-from tarpon.verdict import Reading, bias_and_width, held, number, sentence, stated
+from tarpon.verdict import Reading, bias_and_width, held, sentence
 
 SIMS = gaussian("overconfident", n_sims=200, n_draws=50, n_dims=3, rng=0)
 

@@ -11,8 +11,9 @@ from scipy.stats import binom, rankdata
 
 import tarpon
 from tarpon import Simulations
+from tarpon._base import threads
 from tarpon._whiten import whiten
-from tarpon.backends import _swaps, _threads
+from tarpon.backends import _swaps
 from tarpon.engine import Unfinished
 from tarpon.inference import portfolio, statistics, swaps
 from tarpon.regions import FromCentre, HalfLines, Scores, Values
@@ -34,7 +35,7 @@ class TestPooledRanks:
     @pytest.mark.parametrize("n_threads", ["1", "2"])
     def test_do_not_depend_on_threads_that_share_the_work(self, n_threads, monkeypatch):
         monkeypatch.setenv("TARPON_THREADS", n_threads)
-        monkeypatch.setattr(_threads, "_THREAD_BYTES", 1)
+        monkeypatch.setattr(threads, "_THREAD_BYTES", 1)
         scores, played = np.random.default_rng(0).normal(size=(9, 30, 4)), np.arange(18) % 28
         ranks, _ = _swaps.pooled_ranks(scores, 28, played.reshape(9, 2))
         weighted, _ = _swaps.weighted_ranks(scores, np.ones((9, 28)), played.reshape(9, 2), 28)
@@ -121,7 +122,7 @@ class TestPooledRanks:
 @pytest.mark.parametrize("n_threads", ["1", "2"])
 def test_sums_are_those_of_their_definition(n_threads, monkeypatch):
     monkeypatch.setenv("TARPON_THREADS", n_threads)
-    monkeypatch.setattr(_threads, "_THREAD_BYTES", 1)
+    monkeypatch.setattr(threads, "_THREAD_BYTES", 1)
     rng = np.random.default_rng(0)
     ranks = rng.integers(11, size=(6, 11, 3)).astype(np.uint16)
     slots, table = rng.integers(11, size=(5, 6)), rng.normal(size=(11, 4)).astype("f4")

@@ -4,7 +4,7 @@ Posterior draws and the true parameters behind them go in; an exact p-value, the
 and its size come out.
 """
 
-from . import _lazy
+from ._base import lazy
 from ._version import __version__
 
 __all__ = [
@@ -53,4 +53,4 @@ _HOME = {
     "tarp": "diagnostics",
 }
 
-__getattr__, __dir__ = _lazy.attached(__name__, __all__, _HOME)
+__getattr__, __dir__ = lazy.attached(__name__, __all__, _HOME)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ._types import RNG, ArrayLike
+from ._base.types import RNG, ArrayLike
 from .engine import Engine
 from .simulations import Simulations
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _arrays
+from ._base import arrays
+from ._base.types import Array
 from ._stored import Stored
-from ._types import Array
 
 AXES = {
     "samples": 1,
@@ -64,7 +64,7 @@ def digest(held: Mapping[str, Any], about: object) -> str:
     for name, array in held.items():
         hashed.update(repr((array.shape, str(array.dtype))).encode())
         for where in some if AXES[name] or name == "x" else [slice(None)]:
-            numbers = _arrays.host(_along(name, array, where))
+            numbers = arrays.host(_along(name, array, where))
             hashed.update(np.ascontiguousarray(numbers).tobytes())
     return hashed.hexdigest()
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from . import _arrays, _stored, _validity
+from . import _stored, _validity
+from ._base import arrays
+from ._base.arrays import Results, joined
+from ._base.types import Array
 from ._stored import Stored
-from ._types import Array
 from .blocks import Block
-from .engine import Results, joined
 
 _BLOCK_BYTES = 4 * 2**20
 _DEVICE_BLOCK_BYTES = 128 * 2**20
@@ -56,7 +57,7 @@ def each(
         final: Whether shards may stop here.
     """
     elsewhere = sims.run.engine.executor is not None
-    if elsewhere and _arrays.on_device(sims.samples):
+    if elsewhere and arrays.on_device(sims.samples):
         raise ValueError(
             "samples on an accelerator are tested where they are: leave the executor out, or "
             "bring them to the CPU first."
@@ -118,7 +119,7 @@ def blocks(sims: Any, n_bytes: int = 0) -> Iterator[Block]:
 
     The truth is the first point of each simulation.
     """
-    default = _DEVICE_BLOCK_BYTES if _arrays.on_device(sims.samples) else _BLOCK_BYTES
+    default = _DEVICE_BLOCK_BYTES if arrays.on_device(sims.samples) else _BLOCK_BYTES
     for here in _slices(sims, sims.step(n_bytes or default)):
         where = slice(sims.start + here.start, sims.start + here.stop)
         yield Block(sims, where, np.zeros(here.stop - here.start, dtype=np.int64))

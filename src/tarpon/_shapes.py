@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from . import _arrays
-from ._check import array, where_it_is
+from ._base import arrays
+
+pass
+from ._base.types import Array, ArrayLike
 from ._stored import Stored, is_stored
-from ._types import Array, ArrayLike
 
 
 def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
@@ -18,7 +20,7 @@ def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
     Draws stay where they are, and truths go there.
     """
     samples = where_it_is("samples", samples, 1)
-    theta = _arrays.beside(where_it_is("theta", theta, 0), samples)
+    theta = arrays.beside(where_it_is("theta", theta, 0), samples)
     if theta.ndim == 1:
         theta = theta[:, None]
     if theta.ndim != 2:
@@ -75,7 +77,7 @@ def log_probs(
             f"`{missing}` is missing: log-densities are needed of the draws and of the truths."
         )
     draws = where_it_is("log_prob_samples", draws, 1)
-    truths = _arrays.beside(where_it_is("log_prob_theta", truths, 0), draws)
+    truths = arrays.beside(where_it_is("log_prob_theta", truths, 0), draws)
     n_sims = (math.prod(truths.shape) if n_sims is None else n_sims) or 1
     n_draws = (draws.shape[0] if n_draws is None and draws.ndim else n_draws) or 1
     if truths.shape != (n_sims,):
@@ -157,3 +159,65 @@ def names(given: Sequence[str] | None, n_dims: int) -> tuple[str, ...]:
     if len(set(kept)) != n_dims:
         raise ValueError(f"`names` must differ from each other, but got {list(kept)}.")
     return kept
+
+
+def array(name: str, value: ArrayLike) -> Array:
+    """Return numbers as a NumPy array in their own precision, without a copy where possible.
+
+    NumPy has no bfloat16: numbers of that precision become single ones, which holds them all.
+    """
+    if is_stored(value):
+        value = Stored.of(value, 0).read()
+    try:
+        numbers = np.asarray(arrays.host(value))
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` must be a rectangular array of numbers, but its rows differ in length. "
+            f"Draws of unequal number come as a list with one array (n_draws, n_dims) for each "
+            f"simulation."
+        ) from error
+    return _real(name, numbers)
+
+
+def where_it_is(name: str, value: ArrayLike, axis: int) -> Any:
+    """Return numbers on an accelerator or on disk as they are, and all others as `array` does.
+
+    Arguments:
+        name: What they are.
+        value: The numbers.
+        axis: The axis that counts the simulations.
+    """
+    if arrays.on_device(value):
+        return _real(name, arrays.resident(value))
+    if is_stored(value):
+        return _real(name, Stored.of(value, axis))
+    return array(name, value)
+
+
+def _real(name: str, numbers: Any) -> Any:
+    if arrays.kind(numbers) not in "biuf":
+        raise TypeError(
+            f"`{name}` must hold real numbers, but got {numbers.dtype}. "
+            f"Convert it first, for example with `np.asarray({name}, dtype=float)`."
+        )
+    return numbers
+
+
+def finite(name: str, numbers: Array) -> Array:
+    """Return the numbers, or raise if any is NaN or infinite."""
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"the {name} must be finite, but some are NaN or infinite.")
+    return numbers
+
+
+def needs_x(x: Array | None, who: str) -> Array:
+    """Return observations that must be there for the one who reads them."""
+    if x is None:
+        raise ValueError(f"{who} reads the observations: pass `x=`, of shape (n_sims, ...).")
+    return np.asarray(x)
+
+
+def needs_parameters(n_dims: int) -> None:
+    """Raise if only log-densities came."""
+    if not n_dims:
+        raise ValueError("this test needs `samples` and `theta`, but only log-densities came.")

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import package
-from ._types import Array, ArrayLike
+from ._base.arrays import package
+from ._base.types import Array, ArrayLike
 
 _PORTABLE = ("zarr", "dask", "xarray")  # arrays that other processes can read as well
 _LITTLE_ENDIAN = {"name": "bytes", "configuration": {"endian": "little"}}

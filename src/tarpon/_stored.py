@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ._arrays import package
+from ._base.arrays import package
+from ._base.types import Array, ArrayLike, Ints
 from ._sources import PlainZarr, chunk_length, decoded, is_portable, opened
-from ._types import Array, ArrayLike, Ints
 
 _MOST_AT_ONCE = 256 * 2**20  # bytes of whole chunks that are kept for the blocks to come
 _IN_MEMORY = ("__dlpack__", "__array_interface__")

@@ -4,9 +4,9 @@ import warnings
 
 import numpy as np
 
-from . import _arrays
+from ._base import arrays
+from ._base.types import Array
 from ._stored import Stored
-from ._types import Array
 
 _SWAP_FALSE_ALARM = 1e-6
 _SQUARE = 100  # draws and simulations that suffice to see which axis is which
@@ -28,7 +28,7 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     n_draws, n_sims, n_dims = samples.shape
     if n_draws != n_sims or n_draws < 3 or not n_dims:
         return
-    samples = _arrays.host(samples[:, :_SQUARE])[:_SQUARE]
+    samples = arrays.host(samples[:, :_SQUARE])[:_SQUARE]
     n_draws = n_sims = len(samples)
     of_sims, of_draws = samples.mean(axis=0, dtype=float), samples.mean(axis=1, dtype=float)
     total = samples.var(axis=(0, 1), dtype=float)
@@ -52,7 +52,7 @@ def chained(samples: Array, log_weights: Array | None) -> str | None:
     """
     n_draws, _, n_dims = samples.shape
     few = slice(0, min(_CHAINS, max(1, _CHAIN_BYTES // (8 * n_draws * n_dims))))
-    some = _arrays.host(samples[:, few])[:_CHAIN_DRAWS].astype(float)
+    some = arrays.host(samples[:, few])[:_CHAIN_DRAWS].astype(float)
     there = np.ones((*some.shape[:2], 1))
     if log_weights is not None:
         there[...] = log_weights[:_CHAIN_DRAWS, few, None] > -np.inf

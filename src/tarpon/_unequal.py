@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from . import _check, _shapes
-from ._types import Array, ArrayLike, Floats, Ints
+from . import _shapes
+from ._base.types import Array, ArrayLike, Floats, Ints
 
 _PER_DRAW = ("log_prob_samples", "log_weights")
 
@@ -109,7 +109,7 @@ def dense(given: Mapping[str, Any], offsets: ArrayLike | None) -> dict[str, Any]
     rows = _rows("samples", given["samples"], given["theta"], offsets)
     if rows is None:
         return dict(given)
-    theta = _check.array("theta", given["theta"])
+    theta = _shapes.array("theta", given["theta"])
     points = theta[:, None] if theta.ndim == 1 else theta
     rows = [_shapes.row(row, i, points.shape[1]) for i, row in enumerate(rows)]
     number = np.array([len(row) for row in rows])
@@ -135,7 +135,7 @@ def _rows(
 ) -> Sequence[Array] | None:
     """Return one array a simulation, or None if all came in one."""
     if offsets is not None:
-        flat, ends = _check.array(name, given), _shapes.offsets(offsets, len(theta))
+        flat, ends = _shapes.array(name, given), _shapes.offsets(offsets, len(theta))
         if flat.shape[:1] != (ends[-1],):
             raise ValueError(
                 f"`offsets` end at {ends[-1]}, but `{name}` has shape {flat.shape}: the last "
@@ -144,7 +144,7 @@ def _rows(
         return np.split(flat, ends[1:-1])
     if not by_simulation(given, len(theta)):
         return None
-    return [_check.array(name, row) for row in given]
+    return [_shapes.array(name, row) for row in given]
 
 
 def by_simulation(given: Any, n_sims: int) -> bool:

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _arrays, backends
-from ._types import Array
+from . import backends
+from ._base import arrays
+from ._base.types import Array
 
 _ON_INVALID = ("raise", "drop")
 
@@ -17,8 +18,8 @@ def pooled_box(samples: Array, theta: Array) -> tuple[Array, Array]:
     if not samples.shape[2]:
         return np.empty(0), np.empty(0)
     low, high = backends.of(samples).extent(samples)
-    xp = _arrays.namespace(theta)
-    least, most = (_arrays.host(end(theta, axis=0)) for end in (xp.amin, xp.amax))
+    xp = arrays.namespace(theta)
+    least, most = (arrays.host(end(theta, axis=0)) for end in (xp.amin, xp.amax))
     return np.minimum(low, least), np.maximum(high, most)
 
 
@@ -32,8 +33,8 @@ def invalid(sims: Any, box: tuple[Array, Array]) -> Array:
     bad = np.zeros(sims.n_sims, dtype=bool)
     if not all(np.isfinite(corner).all() for corner in box):
         for block in sims.blocks():
-            finite = _arrays.namespace(block.points).isfinite(block.points)
-            bad[block.here] = ~_arrays.host(finite.all(axis=2).all(axis=0))
+            finite = arrays.namespace(block.points).isfinite(block.points)
+            bad[block.here] = ~arrays.host(finite.all(axis=2).all(axis=0))
     if sims.log_prob_samples is not None:
         bad |= _without_density(sims.log_prob_samples)
         bad |= _without_density(sims.log_prob_theta[None])
@@ -48,7 +49,7 @@ def invalid(sims: Any, box: tuple[Array, Array]) -> Array:
 def _without_density(log_prob: Array) -> Array:
     # A density of zero is an answer; an infinite one, or none at all, is a failure.
     bad = (log_prob != log_prob) | (log_prob == np.inf)
-    return _arrays.host(bad.any(axis=0))
+    return arrays.host(bad.any(axis=0))
 
 
 def refuse(invalid: Array, on_invalid: str) -> None:

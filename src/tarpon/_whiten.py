@@ -3,8 +3,8 @@
 import numpy as np
 
 from . import backends
-from ._arrays import beside, single, zeros
-from ._types import Array, Floats, Ints
+from ._base.arrays import beside, single, zeros
+from ._base.types import Array, Floats, Ints
 
 _MOST_WHITENED = 256
 

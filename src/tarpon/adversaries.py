@@ -14,8 +14,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.random import Generator
 
-from . import _check
-from ._types import Array, Floats
+from . import adversaries
+from ._base.types import Array, ArrayLike, Floats
+from ._shapes import array, finite
 from .blocks import Block
 from .inference.sequential import log_mean, log_softmax_bet
 
@@ -199,7 +200,7 @@ class Gambler:
         ready = self._ready()
         capital = self.log_capital
         if ready.fitted is not None:
-            scores = _check.one_score(ready.fitted[1](block.points, block.x), block.n_points)
+            scores = adversaries.one_score(ready.fitted[1](block.points, block.x), block.n_points)
             paid = [log_softmax_bet(temper * scores, block) for temper in _TEMPERS]
             capital = capital + np.array(paid)
         return replace(
@@ -246,3 +247,14 @@ def _kept(block: Block, rng: Generator) -> Array:
     again = block.weighted or len(others) < _N_KEPT
     chosen = rng.choice(others, _N_KEPT, replace=again, p=weights / weights.sum())
     return block.points[np.append(truth, chosen), 0]
+
+
+def one_score(values: ArrayLike, n_points: int) -> Array:
+    """Return what an adversary says of the points of one simulation, (n_points,), finite."""
+    values = array("scores", values)
+    if values.shape != (n_points, 1):
+        raise ValueError(
+            f"the score of an adversary must be one number a point, ({n_points}, 1) for points of "
+            f"shape ({n_points}, 1, n_dims), but got {values.shape}."
+        )
+    return finite("scores of an adversary", values[:, 0])

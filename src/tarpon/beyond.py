@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ._types import Array, Floats, Ints
+from ._base.types import Array, Floats, Ints
 from .effects import Effects
 from .inference.swaps import Sums
 from .ranks import Ranks

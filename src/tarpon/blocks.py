@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from . import _arrays, _unequal, backends
-from ._types import Array, Floats, Ints
+from . import _unequal, backends
+from ._base import arrays
+from ._base.types import Array, Floats, Ints
 from ._whiten import whiten
 
 
@@ -74,7 +75,7 @@ class Block:
 
         They stand for the points `played`, and must not change the scores of the others.
         """
-        both = _arrays.namespace(extra).concatenate(
+        both = arrays.namespace(extra).concatenate(
             [self.points.swapaxes(0, 1), extra.swapaxes(0, 1)], axis=1
         )
         longer = Block(self.sims, self.where, self.truth, played)
@@ -116,14 +117,14 @@ class Block:
         about = self.pooled - self.centre
         about *= about
         sd = self._mean(about) ** 0.5
-        return _arrays.namespace(sd).where(sd > 0, sd, 1.0)
+        return arrays.namespace(sd).where(sd > 0, sd, 1.0)
 
     def _mean(self, numbers: Array) -> Floats:
         """Return the mean of numbers of the points, each by its weight."""
         if not self.weighted:
-            return numbers.mean(axis=0, dtype=_arrays.namespace(numbers).float64)
+            return numbers.mean(axis=0, dtype=arrays.namespace(numbers).float64)
         share = self.weights / self.weights.sum(axis=0)
-        return (_arrays.beside(share, numbers)[..., None] * numbers).sum(axis=0)
+        return (arrays.beside(share, numbers)[..., None] * numbers).sum(axis=0)
 
     @cached_property
     def whitened(self) -> Floats:

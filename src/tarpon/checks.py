@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _arrays, _check, _suspicions
+from . import _shapes, _suspicions, regions
+from ._base import arguments, arrays, optional
+from ._base.text import Estimate, dropped, stated
+from ._base.types import RNG, Array, ArrayLike, Floats
 from ._begin import begin, simulations
-from ._types import RNG, Array, ArrayLike, Floats
 from ._unequal import Draws
 from ._version import __version__
 from .effects import Effects, Parameter, measure
 from .engine import Engine
 from .evidence import Evidence, marginal_p_values
 from .findings import Finding, findings, warnings
-from .inference import portfolio, power
+from .inference import portfolio, power, swaps
 from .inference.power import Detectable
 from .inference.statistics import combine
 from .regions import Region, Scores, Values
 from .results import CITATION
 from .simulations import Simulations
-from .verdict import Estimate, dropped, stated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,10 +136,10 @@ class Check:
             >>> list(check.to_frame("families").columns)
             ['name', 'sees', 'p_value', 'adjusted']
         """
-        kind = _TABLES[_check.one_of("table", table, list(_TABLES))]
+        kind = _TABLES[arguments.one_of("table", table, list(_TABLES))]
         rows = [_row(entry) for entry in getattr(self, table)]
         empty = None if rows else [field.name for field in fields(kind)]
-        return _check.package("pandas", "io").DataFrame(rows, columns=empty)
+        return optional.package("pandas", "io").DataFrame(rows, columns=empty)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""
@@ -237,10 +238,10 @@ def check(
         log_weights=log_weights, log_weights_theta=log_weights_theta,
         names=names, on_invalid=on_invalid,
     )  # fmt: skip
-    _check.needs_parameters(sims.n_dims)
-    _check.needs_at_least(sims.n_sims, sims.n_draws)
-    level = _check.probability("level", level)
-    n_swaps = _check.enough_swaps(n_swaps, level)
+    _shapes.needs_parameters(sims.n_dims)
+    swaps.needs_at_least(sims.n_sims, sims.n_draws)
+    level = arguments.probability("level", level)
+    n_swaps = swaps.enough_swaps(n_swaps, level)
     sims, seed = begin(
         "check", sims, engine, rng, n_swaps=n_swaps, scores=scores or {}, summary=summary
     )
@@ -325,9 +326,9 @@ def _region(score: Score, sims: Simulations) -> Region:
     if callable(score):
         return Scores(score)
     draws, truths = score
-    draws = _check.where_it_is("scores", draws, 1)
-    truths = _arrays.beside(_check.array("scores", truths), draws)
-    _check.score_shapes(draws.shape, truths.shape, sims.n_draws, sims.n_sims)
+    draws = _shapes.where_it_is("scores", draws, 1)
+    truths = arrays.beside(_shapes.array("scores", truths), draws)
+    regions.score_shapes(draws.shape, truths.shape, sims.n_draws, sims.n_sims)
     return Values(draws, truths)
 
 
@@ -337,10 +338,10 @@ def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Ar
     if summary is None:
         return sims.x
     if sims.at_hand:
-        return _check.array("summary(x)", summary(sims.x))
+        return _shapes.array("summary(x)", summary(sims.x))
     step = sims.step()
     parts = (sims.x[start : start + step] for start in range(0, sims.n_sims, step))
-    return np.concatenate([_check.array("summary(x)", summary(part)) for part in parts])
+    return np.concatenate([_shapes.array("summary(x)", summary(part)) for part in parts])
 
 
 def _summary(check: Check) -> list[str]:

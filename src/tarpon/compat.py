@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from . import _check
-from ._types import ArrayLike, Floats
+from ._base import arguments
+from ._base.types import ArrayLike, Floats
 from .diagnostics import tarp
 from .metrics import L1, L2, Metric
 from .references import Fixed, Reference, Uniform
@@ -73,20 +73,20 @@ def get_tarp_coverage(
     level, n_sims = result.curve.level, result.ranks.n_sims
     if num_alpha_bins is None:
         num_alpha_bins = n_sims // 10 if n_sims >= _FEWEST_TO_BIN else _FEWEST_BINS
-    alpha = np.linspace(0.0, 1.0, _check.positive("num_alpha_bins", num_alpha_bins) + 1)
+    alpha = np.linspace(0.0, 1.0, arguments.positive("num_alpha_bins", num_alpha_bins) + 1)
     if not bootstrap:
         return np.interp(alpha, level, result.curve.ecp), alpha
-    curves = result.bootstrap(_check.positive("num_bootstrap", num_bootstrap), rng=result.seed)
+    curves = result.bootstrap(arguments.positive("num_bootstrap", num_bootstrap), rng=result.seed)
     return np.stack([np.interp(alpha, level, ecp) for ecp in curves]), alpha
 
 
 def _reference(references: ArrayLike) -> Reference:
     if isinstance(references, str):
-        _check.one_of("references", references, ["random"])
+        arguments.one_of("references", references, ["random"])
         return Uniform()
     return Fixed(references)
 
 
 def _metric(metric: str, norm: bool) -> Metric:
-    kind = _METRICS[_check.one_of("metric", metric, list(_METRICS))]
+    kind = _METRICS[arguments.one_of("metric", metric, list(_METRICS))]
     return kind() if norm else kind(scale=1.0)

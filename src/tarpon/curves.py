@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from ._types import Floats
+from ._base.types import Floats
 from .ranks import Ranks
 
 

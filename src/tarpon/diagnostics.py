@@ -6,10 +6,12 @@ from typing import cast
 
 import numpy as np
 
-from . import _arrays, _check, _suspicions
+from . import _shapes, _suspicions
+from ._base import arrays
+from ._base.arrays import Results
+from ._base.types import RNG, ArrayLike, Floats, Ints
 from ._begin import begin, simulations
-from ._types import RNG, ArrayLike, Floats, Ints
-from .engine import Engine, Results
+from .engine import Engine
 from .metrics import L2, Metric
 from .ranks import broken, counts, rank
 from .references import Reference, Uniform
@@ -57,7 +59,7 @@ def tarp(
         True
     """
     sims = simulations(samples, theta, x=x, on_invalid=on_invalid)
-    _check.needs_parameters(sims.n_dims)
+    _shapes.needs_parameters(sims.n_dims)
     _suspicions.warn_if_chained(sims.samples, sims.log_weights)
     settings = {"reference": repr(reference), "metric": repr(metric)}
     sims, seed = begin("TARP", sims, engine, rng, reference=reference, metric=metric)
@@ -147,7 +149,7 @@ def sbc(
         (500, 2)
     """
     sims = simulations(samples, theta, names=names, on_invalid=on_invalid)
-    _check.needs_parameters(sims.n_dims)
+    _shapes.needs_parameters(sims.n_dims)
     _suspicions.warn_if_chained(sims.samples, sims.log_weights)
     sims, seed = begin("SBC", sims, engine, rng)
     ranks = rank(sims.points_alone(), HalfLines(), np.random.default_rng(seed))
@@ -178,7 +180,7 @@ class _Apart:
         centers = cast(Balls, region).centers[sims.where][some]
         if centers.ndim == 3:  # of several references, the first tells how far they lie
             centers = centers[:, 0]
-        sample = [_arrays.host(sims.theta[None, some]), _arrays.host(sims.samples[few, some])]
+        sample = [arrays.host(sims.theta[None, some]), arrays.host(sims.samples[few, some])]
         points = np.concatenate(sample).astype(float)
         middle = points.mean(axis=0)
         own = np.square(points - middle).mean(axis=0)

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.random import Generator
 
 from . import _unequal
-from ._arrays import beside, double, host, namespace
-from ._types import Array, Floats, Ints
+from ._base.arrays import Results, beside, double, host, joined, namespace
+from ._base.text import Estimate
+from ._base.types import Array, Floats, Ints
 from .blocks import Block
-from .engine import Results, joined
 from .ranks import Ranks, broken, counts
 from .regions import HalfLines
 from .simulations import Simulations
-from .verdict import Estimate, held
+from .verdict import held
 
 _LEFT_OUT = 64  # of draws that count alike, so many at least are compared with all the others
 

@@ -6,34 +6,29 @@ numbers on the block, so that an engine changes when and where things are comput
 else.
 """
 
-import json
 import os
-import re
 import shlex
-import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import _arrays, _check
-from ._types import RNG, Array
+from ._base import arguments, arrays
+from ._base.arrays import Results
+from ._base.disk import ABOUT, about_folder, plain, replacing, write_once
+from ._base.types import RNG
 from ._version import __version__
 
 __all__ = ["Engine", "Unfinished"]
 
-Results: TypeAlias = dict[str, Array]
 Task: TypeAlias = Callable[[int], Any]
 
-_ABOUT = "about.json"
 _FORMAT = 1
-PART = ".part"  # what the names of files end with that are not whole yet
 
 
 class Unfinished(Exception):
@@ -91,7 +86,7 @@ class Engine:
             rng: The seed or generator; with none, that of the folder.
         """
         if self.resume is None:
-            return Run(self, _check.seed(rng))
+            return Run(self, arguments.seed(rng))
         given = [self.resume] if isinstance(self.resume, str | Path) else self.resume
         folders = tuple(Path(folder) for folder in given)
         about = plain({"format": _FORMAT, "tarpon": __version__, **identity()})
@@ -191,7 +186,7 @@ class Run:
     def _keep(self, name: str, k: int, results: Results) -> None:
         if self.folders:
             with replacing(self.folders[0] / _file(name, k)) as file:
-                on_host = {name: _arrays.host(values) for name, values in results.items()}
+                on_host = {name: arrays.host(values) for name, values in results.items()}
                 np.savez(file, **on_host)
 
     def _tell(self, name: str, n_done: int, n_blocks: int) -> None:
@@ -255,9 +250,9 @@ class Pool:
 
 def _on_one_thread(function: Callable[[Any], Results], task: Any) -> Results:
     """Compute a block on one processor, since the other ones have blocks of their own."""
-    from .backends import _threads
+    from ._base import threads
 
-    with _threads.at_most(1):
+    with threads.at_most(1):
         return function(task)
 
 
@@ -265,12 +260,12 @@ def _settled(
     folder: Path, about: dict[str, Any], rng: RNG, note: Mapping[str, Any], must_exist: bool
 ) -> int:
     """Return the seed of a folder, which is a new one or one of the same test on the same data."""
-    path = folder / _ABOUT
+    path = folder / ABOUT
     if not path.exists():
         if must_exist:
             raise FileNotFoundError(f"{str(folder)!r} holds no results of blocks.")
         folder.mkdir(parents=True, exist_ok=True)
-        _write_once(path, {**about, "seed": _check.seed(rng), "note": note})
+        write_once(path, {**about, "seed": arguments.seed(rng), "note": note})
     kept = about_folder(folder)
     differ = [name for name, value in about.items() if kept.get(name) != value]
     if rng is not None and not isinstance(rng, np.random.Generator) and rng != kept["seed"]:
@@ -281,61 +276,6 @@ def _settled(
             f"Give this run a folder of its own, or delete that one."
         )
     return int(kept["seed"])
-
-
-def about_folder(folder: Path) -> dict[str, Any]:
-    """Return what a folder of results says about itself."""
-    path = folder / _ABOUT
-    if not folder.exists():
-        raise FileNotFoundError(f"there is no folder {str(folder)!r}.")
-    if not path.is_file():
-        raise ValueError(f"{str(folder)!r} is no folder of results: it holds no {_ABOUT}.")
-    try:
-        return dict(json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{str(folder)!r} is no folder of results: {error}.") from error
-
-
-def _write_once(path: Path, about: Mapping[str, Any]) -> None:
-    """Write a file unless another process has, which may be doing so right now."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=PART) as file:
-        json.dump(about, file, indent=2)
-        file.flush()
-        try:
-            os.link(file.name, path)
-        except FileExistsError:
-            return
-
-
-@contextmanager
-def replacing(path: Path, *, private: bool = True) -> Iterator[Any]:
-    """Open a file that takes its name only when it is whole and on the disk.
-
-    Arguments:
-        path: Its name.
-        private: Whether nobody else may read it; others get the permissions of any new file.
-    """
-    if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"there is no folder {str(path.parent)!r} to write {path.name!r} into: make it first."
-        )
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=PART, delete=False) as file:
-        try:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            if not private:
-                Path(file.name).chmod(0o666 & ~_umask())
-        except BaseException:
-            Path(file.name).unlink()
-            raise
-    Path(file.name).replace(path)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _read(path: Path) -> Results | None:
@@ -349,18 +289,3 @@ def _read(path: Path) -> Results | None:
 
 def _file(name: str, k: int) -> str:
     return f"{name}-{k:06d}.npz"
-
-
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as JSON has them, and objects as they print, wherever they are in memory."""
-
-    def words(value: object) -> str:
-        return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
-    return dict(json.loads(json.dumps(values, default=words)))
-
-
-def joined(results: Iterable[Results]) -> Results:
-    """Return arrays by name, those of all blocks one after the other."""
-    every = list(results)
-    return {name: np.concatenate([found[name] for found in every]) for name in every[0]}

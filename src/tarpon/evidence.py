@@ -7,7 +7,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ._types import Array, Floats, Ints
+from ._base.text import Estimate
+from ._base.types import Array, Floats, Ints
 from ._unequal import Draws
 from .effects import Effects
 from .inference.portfolio import MOST_FEATURES, SCORE
@@ -16,7 +17,7 @@ from .inference.swaps import RANK, Sums
 from .ranks import Ranks
 from .results import Result
 from .simulations import Simulations
-from .verdict import Estimate, Reading
+from .verdict import Reading
 
 _MOST_KEPT = 10
 _MOST_TRENDS = 4

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._types import Floats
+from ._base.text import unsigned
+from ._base.types import Floats
 from .beyond import Beyond
 from .effects import Effects
 from .inference.portfolio import SCORE
 from .inference.statistics import log_mean_exp, log_ratio, row_p_values, standardise
 from .inference.swaps import Sums
 from .simulations import Simulations
-from .verdict import unsigned
 
 _FEWEST_FOR_RECOVERY = 20
 _ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all parameters

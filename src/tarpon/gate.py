@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from ._base.text import Estimate, stated
 from .checks import Check
 from .effects import Parameter
-from .verdict import Estimate, stated
 
 __all__ = ["FAIL_ON", "Gate", "InaccurateError"]
 

@@ -17,9 +17,8 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 
 from . import backends
-from ._arrays import beside, double, host, namespace
-from ._types import Array, Floats, Ints
-from .engine import Results
+from ._base.arrays import Results, beside, double, host, namespace
+from ._base.types import Array, Floats, Ints
 from .simulations import Simulations
 
 __all__ = ["L1", "L2", "Lp", "Mahalanobis", "Metric", "Periodic", "Sphere", "Weighted"]

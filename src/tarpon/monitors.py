@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from . import _check, _suspicions
+from . import _shapes, _suspicions, monitors
+from ._base import arguments, disk
+from ._base.disk import replacing
+from ._base.text import dropped, stated
+from ._base.types import RNG, Array, ArrayLike, Floats, Ints
 from ._begin import simulations
-from ._types import RNG, Array, ArrayLike, Floats, Ints
 from ._unequal import by_simulation
 from ._version import __version__
 from .adversaries import Adversary, Gambler
-from .engine import replacing
 from .inference.sequential import Scores, Wealth, log_mean, radius, ranked
 from .simulations import Simulations
-from .verdict import dropped, stated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,9 +82,9 @@ class Monitor:
         adversary: Adversary | None = None,
         rng: RNG = None,
     ) -> None:
-        self.level = _check.probability("level", level)
-        self.tolerance = _check.probability("tolerance", tolerance)
-        self.seed = _check.seed(rng)
+        self.level = arguments.probability("level", level)
+        self.tolerance = arguments.probability("tolerance", tolerance)
+        self.seed = arguments.seed(rng)
         self.n_dropped = 0
         self.approximate = False
         """Whether draws were resampled by weights that are not known of the truths."""
@@ -167,13 +168,13 @@ class Monitor:
 
     def _begin(self, sims: Simulations) -> None:
         if self._gambler is not None:
-            _check.needs_parameters(sims.n_dims)
+            _shapes.needs_parameters(sims.n_dims)
         scores = Scores.of(sims)
         if not self.n_sims:
             self._scores, self._wealth = scores, Wealth.initial(len(scores.names))
-        _check.same_scores(scores.shares, self._scores.shares, self._scores.names)
+        monitors.same_scores(scores.shares, self._scores.shares, self._scores.names)
         if self._gambler is not None and self.n_sims:
-            _check.same_observations(sims.x, self._gambler.x)
+            monitors.same_observations(sims.x, self._gambler.x)
         self.n_dropped += sims.n_dropped
 
     def _add(self, one: Simulations) -> None:
@@ -268,8 +269,8 @@ class Monitor:
         Arguments:
             other: A monitor of the same estimator with a seed of its own.
         """
-        _check.mergeable(self.seed, other.seed, self._gambler is None, other._gambler is None)
-        _check.same_scores(other._scores.shares, self._scores.shares, self._scores.names)
+        monitors.mergeable(self.seed, other.seed, self._gambler is None, other._gambler is None)
+        monitors.same_scores(other._scores.shares, self._scores.shares, self._scores.names)
         both = copy(self)
         both._wealth = self._wealth.joined(other._wealth)
         if self._gambler is not None and other._gambler is not None:
@@ -325,7 +326,7 @@ class Monitor:
             20
         """
         try:
-            with np.load(_check.existing(path), allow_pickle=False) as file:
+            with np.load(disk.existing(path), allow_pickle=False) as file:
                 arrays = dict(file)
             about = json.loads(str(arrays["about"]))
             if about["format"] != _FORMAT:
@@ -335,7 +336,7 @@ class Monitor:
             raise
         except Exception as error:
             raise ValueError(f"{str(path)!r} is no saved `Monitor`: {error}.") from error
-        _check.same_adversary(about["adversary"] is not None, adversary is not None)
+        monitors.same_adversary(about["adversary"] is not None, adversary is not None)
         return found
 
     @classmethod
@@ -389,12 +390,55 @@ def _as_many(
     samples: ArrayLike, theta: ArrayLike, given: dict[str, Any]
 ) -> tuple[Array, Array, dict[str, Any]]:
     """Return what is given of one simulation with an axis that counts simulations."""
-    samples, theta = _check.array("samples", samples), _check.array("theta", theta)
+    samples, theta = _shapes.array("samples", samples), _shapes.array("theta", theta)
     if theta.ndim == 0:
         samples, theta = samples.reshape(-1, 1), theta[None]
-    found = {name: _check.array(name, one) for name, one in given.items() if one is not None}
+    found = {name: _shapes.array(name, one) for name, one in given.items() if one is not None}
     many = {
         name: one[:, None] if name in ("log_prob_samples", "log_weights") else one[None]
         for name, one in found.items()
     }
     return samples[:, None], theta[None], many
+
+
+def same_scores(shares: Sequence[float], before: Sequence[float], names: Sequence[str]) -> None:
+    """Raise if simulations have other parameters or densities than those before."""
+    if tuple(shares) != tuple(before):
+        raise ValueError(
+            f"all simulations of a `Monitor` must have the same parameters, and all or none of "
+            f"them log-densities: so far it has ranked {', '.join(names) or 'nothing'}, and these "
+            f"are ranked in {len(shares)} ways, not {len(before)}. Start another monitor for them."
+        )
+
+
+def same_observations(x: Array | None, before: Sequence[Array]) -> None:
+    """Raise if an adversary got observations of some simulations only, or of another shape."""
+    came = None if x is None else tuple(x.shape[1:])
+    had = before[0].shape if before else None
+    if came != had:
+        raise ValueError(
+            f"an adversary needs the same observations of all simulations, or none: `x` of one "
+            f"simulation had shape {had} so far, and now {came}."
+        )
+
+
+def same_adversary(had: bool, given: bool) -> None:
+    """Raise if a saved monitor had an adversary and none is given, or the other way round."""
+    if had and not given:
+        raise ValueError(
+            "the saved monitor had an adversary, which is not in the file: pass the same one as "
+            "`adversary=`."
+        )
+    if given and not had:
+        raise ValueError("the saved monitor had no adversary: leave `adversary=` out.")
+
+
+def mergeable(seed: int, other: int, alone: bool, other_alone: bool) -> None:
+    """Raise if two monitors are the same, or only one of them has an adversary."""
+    if seed == other:
+        raise ValueError(
+            f"both monitors have the seed {seed}: they are the same, or break ties alike. Give "
+            f"each an `rng=` of its own."
+        )
+    if alone != other_alone:
+        raise ValueError("one of the monitors has an adversary and the other has none.")

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import _check
-from ._types import RNG
+from ._base import arguments
+from ._base.types import RNG
 from .inference import portfolio
 from .inference.power import BIASES, Errors
 from .inference.power import power as power_of
@@ -84,19 +84,19 @@ def plan(
             f"give a `bias` up to {BIASES[-1]} or a `width` up to 0.5 to be seen, "
             f"but got bias {bias} and width {width}."
         )
-    n_dims = _check.positive("n_dims", n_dims)
-    level, power = _check.probability("level", level), _check.probability("power", power)
-    pilot, swaps = np.random.default_rng(_check.seed(rng)).spawn(2)
+    n_dims = arguments.positive("n_dims", n_dims)
+    level, power = arguments.probability("level", level), arguments.probability("power", power)
+    pilot, swapping = np.random.default_rng(arguments.seed(rng)).spawn(2)
     n_sims = {}
     for number in _DRAWS if n_draws is None else (n_draws,):
-        n = _check.positive("n_draws", number, _check.FEWEST_DRAWS)
+        n = arguments.positive("n_draws", number, swaps.FEWEST_DRAWS)
         points = pilot.standard_normal((n + 1, _PILOT, n_dims), dtype=np.float32)
         sums = portfolio.swapped(
             Simulations(points[1:], points[0]),
             {},
             None,
             n_swaps=999,
-            rng=swaps,
+            rng=swapping,
             plants=Errors(pilot.integers(n_dims, size=Errors.n_plays)),
         )
         n_sims[n] = _needed(sums, level, bias, width, power)

@@ -7,9 +7,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import PercentFormatter
 
-from ._types import Floats
+from ._base.text import Estimate
+from ._base.types import Floats
 from .inference import bands
-from .verdict import Estimate, normal_scores
+from .verdict import normal_scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.random import Generator
 
 from . import regions
-from ._types import Array, Floats, Ints
-from .engine import Results, joined
+from ._base.arrays import Results, joined
+from ._base.types import Array, Floats, Ints
 from .regions import Counted, Region
 from .simulations import Simulations
 

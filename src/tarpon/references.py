@@ -13,9 +13,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from . import _check
-from ._arrays import host
-from ._types import Array, ArrayLike, Floats
+from . import _shapes, references
+from ._base import arguments
+from ._base.arrays import host
+from ._base.types import Array, ArrayLike, Floats
+from ._shapes import array, finite
 from .simulations import Simulations
 
 __all__ = [
@@ -113,7 +115,7 @@ class Fixed:
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
         """Return the points, the same for all simulations if there is but one."""
-        points = _check.array("points", self.points)
+        points = _shapes.array("points", self.points)
         shape = (sims.n_sims, sims.n_dims)
         if points.shape not in (shape, shape[1:]) and not (points.ndim == 0 and shape[1] == 1):
             raise ValueError(
@@ -145,8 +147,8 @@ class Prior:
     def draw(self, sims: Simulations, rng: Generator) -> Array:
         """Return one point a simulation, chosen or sampled."""
         if callable(self.source):
-            return _check.array("prior", self.source(sims.n_sims, rng))
-        points = _check.array("prior", self.source)
+            return _shapes.array("prior", self.source(sims.n_sims, rng))
+        points = _shapes.array("prior", self.source)
         points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
         if points.ndim != 2 or points.shape[1] != sims.n_dims or not len(points):
             raise ValueError(
@@ -179,14 +181,14 @@ class Several:
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
         """Return `n` points a simulation, `(n_sims, n, n_dims)`."""
-        drawn = [self.reference.draw(sims, rng) for _ in range(_check.positive("n", self.n))]
+        drawn = [self.reference.draw(sims, rng) for _ in range(arguments.positive("n", self.n))]
         if any(isinstance(points, HeldOut) for points in drawn):
             raise ValueError(
                 "`Several` takes references that are no draws: `Posterior` holds one draw out, "
                 "and there is but one last."
             )
         sizes = sims.n_sims, sims.n_dims
-        return np.stack([_check.reference_points(points, *sizes) for points in drawn], axis=1)
+        return np.stack([references.reference_points(points, *sizes) for points in drawn], axis=1)
 
 
 @dataclass(frozen=True)
@@ -237,8 +239,8 @@ class Around:
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
         """Return one point a simulation, from about what the function makes of its observation."""
-        x = _check.needs_x(sims.x, "`Around`")
-        points = _check.array("points", self.function(x))
+        x = _shapes.needs_x(sims.x, "`Around`")
+        points = _shapes.array("points", self.function(x))
         points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
         return points + np.asarray(self.spread) * rng.standard_normal(points.shape)
 
@@ -263,8 +265,8 @@ class Learned:
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
         """Return one guess a simulation, of a model that is fitted to the pool."""
-        observed = _check.needs_x(sims.x, "`Learned`")
-        theta, x = _check.array("theta", self.theta), _check.array("x", self.x)
+        observed = _shapes.needs_x(sims.x, "`Learned`")
+        theta, x = _shapes.array("theta", self.theta), _shapes.array("x", self.x)
         theta = theta[:, None] if theta.ndim == 1 else theta
         if theta.shape[1:] != (sims.n_dims,) or x.shape[1:] != observed.shape[1:]:
             raise ValueError(
@@ -310,3 +312,14 @@ def _refuse_shared_rows(points: Array, tested: Array, who: str) -> None:
             f"`{who}` holds simulations that are under test, so the ranks would know their "
             f"truths. Give it simulations of its own."
         )
+
+
+def reference_points(drawn: ArrayLike, n_sims: int, n_dims: int) -> Floats:
+    """Return finite reference points, (n_sims, n_dims), or several: (n_sims, n, n_dims)."""
+    drawn = array("reference", drawn)
+    if drawn.ndim not in (2, 3) or drawn.shape[:: drawn.ndim - 1] != (n_sims, n_dims):
+        raise ValueError(
+            f"a reference must give one point a simulation, ({n_sims}, {n_dims}), or several, "
+            f"({n_sims}, n, {n_dims}), but got {drawn.shape}."
+        )
+    return finite("reference points", drawn.astype(float, copy=False))

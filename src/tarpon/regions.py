@@ -12,11 +12,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.random import Generator
 
-from . import _check, backends
+from . import backends, references, regions
 from . import metrics as _metrics
-from ._arrays import beside, double, host, single
+from ._base.arrays import beside, double, host, single
+from ._base.types import Array, ArrayLike, Floats, Ints
+from ._shapes import where_it_is
 from ._stored import Rows, Window
-from ._types import Array, Floats, Ints
 from .blocks import Block
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
@@ -85,7 +86,7 @@ class Balls:
         """Draw the references: return the balls, and the simulations to rank in them."""
         drawn = reference.draw(sims, rng)
         points, left = drawn if isinstance(drawn, HeldOut) else (drawn, sims)
-        centers = _check.reference_points(points, sims.n_sims, sims.n_dims)
+        centers = references.reference_points(points, sims.n_sims, sims.n_dims)
         return cls(centers, _metrics.fit(metric, sims)), left
 
     def scores(self, block: Block) -> Array:
@@ -280,4 +281,29 @@ def standing(region: Region, block: Block) -> tuple[Array, Array]:
 
 def _scores(region: Region, block: Block) -> Array:
     shape = (block.n_points, block.where.stop - block.where.start)
-    return _check.scores(region.scores(block), shape)
+    return regions.scores(region.scores(block), shape)
+
+
+def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Return scores of shape (n_points, n_sims) or (n_points, n_sims, n_scores), without NaN."""
+    values = where_it_is("scores", values, 1)
+    if values.shape[:2] != shape or values.ndim not in (2, 3):
+        raise ValueError(
+            f"scores must be {shape} (points, simulations), or have one more axis for several "
+            f"scores, but got {tuple(values.shape)}. A score takes `theta` of shape (points, "
+            f"simulations, n_dims) and reduces its last axis."
+        )
+    if (values != values).any():
+        raise ValueError("scores must be numbers, but some are NaN.")
+    return values
+
+
+def score_shapes(
+    draws: tuple[int, ...], truths: tuple[int, ...], n_draws: int, n_sims: int
+) -> None:
+    """Raise if scores that came as arrays have the wrong shapes, `draws` and `truths`."""
+    if draws[:2] != (n_draws, n_sims) or truths != draws[1:] or len(draws) > 3:
+        raise ValueError(
+            f"scores given as arrays must be ({n_draws}, {n_sims}) for the draws and ({n_sims},) "
+            f"for the truths, both with one more axis for several, but got {draws} and {truths}."
+        )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _check, curves, verdict
-from ._types import RNG, Floats
+from . import curves, verdict
+from ._base import arguments, disk, optional, text
+from ._base.types import RNG, Floats
 from ._unequal import Draws
 from ._version import __version__
 from .curves import Curve
@@ -79,7 +80,7 @@ class Result:
 
     def band(self, confidence: float = 0.95) -> Band:
         """Return the band that an accurate posterior's whole curve leaves with 1 - confidence."""
-        confidence = _check.probability("confidence", confidence)
+        confidence = arguments.probability("confidence", confidence)
         return bands.band(self.ranks.n_sims, self.ranks.n_draws, confidence)
 
     def bootstrap(self, n: int = 1000, *, rng: RNG = None) -> Floats:
@@ -88,7 +89,7 @@ class Result:
         They show how much the curve would move with other simulations. They are no test: use
         `p_value` and `band` for that.
         """
-        return curves.bootstrap(self.ranks, n, np.random.default_rng(_check.seed(rng)))
+        return curves.bootstrap(self.ranks, n, np.random.default_rng(arguments.seed(rng)))
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
         """Draw expected coverage with its band; `plots.difference` shows small errors better."""
@@ -98,7 +99,7 @@ class Result:
 
     def to_dataset(self) -> "Dataset":
         """Return ranks, their values spread over [0, 1], and the curve, as an xarray Dataset."""
-        xarray = _check.package("xarray", "io")
+        xarray = optional.package("xarray", "io")
         shape = (self.ranks.n_sims, len(self.names))
         pit = self.ranks.pit(np.random.default_rng(self.seed)).reshape(shape)
         ecp = self.curve.ecp.reshape(-1, len(self.names))
@@ -125,7 +126,7 @@ class Result:
             >>> dict(result.to_datatree()["prior_sbc"].sizes)
             {'chain': 1, 'draw': 500}
         """
-        xarray = _check.package("xarray", "io")
+        xarray = optional.package("xarray", "io")
         dataset = self.to_dataset()
         pit = {
             name.replace("/", "\N{DIVISION SLASH}"): (("chain", "draw"), values[None])
@@ -153,7 +154,7 @@ class Result:
             "adjusted": np.minimum(1.0, len(self.names) * self.p_values),
             "deviation": abs(ecp - self.curve.level[:, None]).max(axis=0),
         }
-        return _check.package("pandas", "io").DataFrame(columns)
+        return optional.package("pandas", "io").DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers and words that a program or a log would keep."""
@@ -199,10 +200,10 @@ class Result:
         return report.card(self)
 
     def __repr__(self) -> str:
-        dropped = verdict.dropped(self.n_dropped)
+        dropped = text.dropped(self.n_dropped)
         return (
             f"{self.test} on {self.ranks.n_sims} simulations{dropped} × {self.draws}, "
-            f"{verdict.stated('p', self.p_value)}: {self.verdict}"
+            f"{text.stated('p', self.p_value)}: {self.verdict}"
         )
 
 
@@ -239,7 +240,7 @@ def load(path: str | Path) -> Result:
         True
     """
     try:
-        with np.load(_check.existing(path), allow_pickle=False) as file:
+        with np.load(disk.existing(path), allow_pickle=False) as file:
             about, ranks = json.loads(str(file["about"])), file["ranks"]
         if about["format"] != _FORMAT:
             raise ValueError(f"it has format {about['format']}, and this version reads {_FORMAT}")

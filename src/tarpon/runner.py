@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from . import _check
+from ._base import arguments, threads
+from ._base.types import RNG
 from ._running import store as stores
 from ._running.book import Book
 from ._running.problem import Problem, source
 from ._running.store import Failure
 from ._running.watch import Progress, Watch
 from ._running.workers import Borrowed, Crew, Processes, Task
-from ._types import RNG
 from ._version import __version__
-from .backends import _threads
 from .checks import Check, check
+from .inference import swaps
 from .monitors import Monitor
 from .simulations import Simulations
 
@@ -153,8 +153,8 @@ def run(
         'inaccurate'
     """
     _refuse(executor, n_workers, time_limit, retries)
-    _check.needs_at_least(n_sims, n_draws)
-    level = _check.probability("level", level)
+    swaps.needs_at_least(n_sims, n_draws)
+    level = arguments.probability("level", level)
     found = source(problem)
     with stores.opened(store, {**found.identity(), "n_draws": n_draws}, rng) as kept:
         names = getattr(found(), "names", None)
@@ -181,7 +181,7 @@ def run(
 def _crew(task: Task, executor: Any, n_workers: int | None, time_limit: float | None) -> Crew:
     """Return those who simulate: processes of our own, unless an executor was given."""
     if executor is None:
-        return Processes(task, n_workers or _threads.n_allowed(), time_limit)
+        return Processes(task, n_workers or threads.n_allowed(), time_limit)
     return Borrowed(task, executor)
 
 
@@ -209,7 +209,7 @@ def _refuse(executor: Any, n_workers: int | None, time_limit: float | None, retr
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"`time_limit` must be positive, but got {time_limit!r}.")
     if n_workers is not None:
-        _check.positive("n_workers", n_workers)
+        arguments.positive("n_workers", n_workers)
     if retries < 0:
         raise ValueError(f"`retries` must not be negative, but got {retries}.")
 

@@ -9,11 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.random import Generator
 
-from . import _arrays, _held, _passes, _shapes, _suspicions, _unequal, _validity
+from . import _held, _passes, _shapes, _suspicions, _unequal, _validity
+from ._base import arrays
+from ._base.arrays import joined
+from ._base.types import Array, ArrayLike, Floats
 from ._stored import Stored
-from ._types import Array, ArrayLike, Floats
 from ._unequal import Draws
-from .engine import Run, joined
+from .engine import Run
 
 _HERE = Run()
 
@@ -200,11 +202,11 @@ class Simulations:
         return self._centres
 
     def _centres_at_hand(self) -> Floats:
-        if self.weighted or _arrays.package(self.samples) == "jax":
-            return np.concatenate([_arrays.host(block.centre) for block in self.blocks()])
-        double = _arrays.namespace(self.samples).float64
+        if self.weighted or arrays.package(self.samples) == "jax":
+            return np.concatenate([arrays.host(block.centre) for block in self.blocks()])
+        double = arrays.namespace(self.samples).float64
         total = self.samples.sum(axis=0, dtype=double) + self.theta
-        return _arrays.host(total / (self.n_draws + 1))
+        return arrays.host(total / (self.n_draws + 1))
 
     def log_probs(self) -> tuple[Array, Array]:
         """Return the log-densities of the draws and of the truths."""
@@ -214,7 +216,7 @@ class Simulations:
                 "highest-density regions need the estimator's log-densities, as arguments or in "
                 "the file: `log_prob_samples` (n_draws, n_sims) and `log_prob_theta` (n_sims,)."
             )
-        return draws, _arrays.alike(truths, draws)
+        return draws, arrays.alike(truths, draws)
 
     def hold_out(self, n: int) -> "tuple[Simulations, Array]":
         """Split the last `n` draws off: return the simulations that are left, and those draws.
@@ -297,7 +299,7 @@ class Simulations:
         Weights that are all the same are left out too.
         """
         alone = self._with(
-            **{name: np.asarray(_arrays.host(array)) for name, array in self._by_name.items()}
+            **{name: np.asarray(arrays.host(array)) for name, array in self._by_name.items()}
         )
         if alone.log_weights is None:
             return alone

@@ -1,16 +1,15 @@
 """Verdict: from ranks to words, and never more words than the test can carry."""
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
 import numpy as np
 
-from ._types import Floats, Ints
+from ._base.text import Estimate, unsigned
+from ._base.types import Floats, Ints
 from .ranks import Ranks
 
 LEVEL = 0.05
-_SMALLEST, _LARGEST = 1e-300, 1e300  # beyond, doubles hold limits in the place of numbers
 _CLEAR = 2.5  # standard errors from which a lean or a spread of ranks is worth a name
 
 
@@ -26,40 +25,6 @@ class Reading(Enum):
     FAR = "far"
     OUTWARD = "outward"
     MIXED = "mixed"
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number and the ends of its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
-
-    def percent(self) -> str:
-        """Return the same in per cent."""
-        return f"{self.value:.0%} [{self.low:.0%}, {self.high:.0%}]"
-
-
-def number(value: float, digits: int = 2) -> str:
-    """Return a p-value or an e-value in digits, or its limit where doubles come to an end."""
-    if value < _SMALLEST:
-        return f"< {_SMALLEST:g}"
-    return f"> {_LARGEST:g}" if value > _LARGEST else f"{value:.{digits}g}"
-
-
-def stated(name: str, value: float, digits: int = 2) -> str:
-    """Return `p = 0.012`, say, or `p < 1e-300`."""
-    shown = number(value, digits)
-    return f"{name} {shown}" if shown[0] in "<>" else f"{name} = {shown}"
-
-
-def dropped(n_dropped: int) -> str:
-    """Return how many simulations were left out, in brackets; nothing if none was."""
-    return f" ({n_dropped} invalid one{'s' * (n_dropped > 1)} dropped)" if n_dropped else ""
 
 
 def sentence(
@@ -207,9 +172,3 @@ def _width_words(size: float, holds: str) -> str:
 def _mixed_words(ranks: Ranks, lean: float, spread: float) -> str:
     share = held(ranks.values, ranks.n_draws, 0.68, central=False)
     return f"too narrow, too wide or shifted: the 68% regions hold {share.percent()} of the truths"
-
-
-def unsigned(bias: Estimate) -> Estimate:
-    """Return the size of a bias, if its interval leaves no doubt about the sign."""
-    ends = sorted((abs(bias.low), abs(bias.high)))
-    return Estimate(abs(bias.value), *ends) if bias.low * bias.high > 0 else bias

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..engine import Results
+from .._base.arrays import Results
 from ..simulations import Simulations
 from .store import Failure, Store, stacked
 from .workers import Fault, Outcome

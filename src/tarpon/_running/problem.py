@@ -15,9 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from .. import _arrays, _check
-from .._types import Array, ArrayLike
-from ..engine import Results, plain
+from .. import _shapes
+from .._base import arrays, disk
+from .._base.arrays import Results
+from .._base.disk import plain
+from .._base.types import Array, ArrayLike
 
 PARTS = ("prior", "simulate", "posterior")
 _OURS = str(Path(__file__).parents[1])
@@ -65,7 +67,7 @@ class InFile:
     def of(cls, given: str | Path) -> "InFile":
         """Find `path/to/file.py` or `path/to/file.py:name`."""
         before, found, name = str(given).rpartition(".py:")
-        path = _check.existing(f"{before}.py" if found else str(given)).absolute()
+        path = disk.existing(f"{before}.py" if found else str(given)).absolute()
         return cls(str(path), name if found else "", _text(path))
 
     def __call__(self) -> Problem:
@@ -140,13 +142,13 @@ def simulated(problem: Problem, index: int, seed: int, n_draws: int) -> Results:
             f"`posterior(x, n_draws, rng)` must return ({n_draws}, {len(theta)}), draws first, "
             f"but returned {samples.shape}."
         )
-    found = {"theta": theta, "samples": samples, "x": _check.array("simulate(theta, rng)", x)}
+    found = {"theta": theta, "samples": samples, "x": _shapes.array("simulate(theta, rng)", x)}
     log_prob = getattr(problem, "log_prob", None)
     return found if log_prob is None else found | _densities(log_prob, theta, samples, x)
 
 
 def _densities(log_prob: Any, theta: Array, samples: Array, x: Any) -> Results:
-    values = _check.array("log_prob(theta, x)", log_prob(np.vstack([theta, samples]), x))
+    values = _shapes.array("log_prob(theta, x)", log_prob(np.vstack([theta, samples]), x))
     if values.shape != (len(samples) + 1,):
         raise ValueError(
             f"`log_prob(theta, x)` of {len(samples) + 1} parameters must return as many numbers, "
@@ -158,7 +160,7 @@ def _densities(log_prob: Any, theta: Array, samples: Array, x: Any) -> Results:
 
 
 def _finite(name: str, values: ArrayLike) -> Array:
-    numbers = _check.array(name, values)
+    numbers = _shapes.array(name, values)
     if not np.isfinite(numbers).all():
         raise ValueError(f"`{name}` must return finite numbers, but some are NaN or infinite.")
     return numbers
@@ -248,7 +250,7 @@ def _told(value: Any, depth: int = _DEPTH) -> Any:
 
 
 def _fingerprint(array: ArrayLike) -> str:
-    numbers = np.ascontiguousarray(_arrays.host(array))
+    numbers = np.ascontiguousarray(arrays.host(array))
     digest = hashlib.sha256(numbers.tobytes()).hexdigest()[:16]
     return f"{numbers.dtype} {numbers.shape} {digest}"
 

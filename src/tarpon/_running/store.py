@@ -15,10 +15,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from .. import _check
-from .._types import RNG
+from .._base import arguments
+from .._base.arrays import Results
+from .._base.disk import PART, about_folder, replacing
+from .._base.types import RNG
 from .._version import __version__
-from ..engine import PART, Results, about_folder, replacing
 
 _FORMAT = 1
 _ABOUT = "about.json"
@@ -208,7 +209,7 @@ def _begin(folder: Path, identity: Mapping[str, Any], rng: RNG) -> None:
         failure.unlink()
     about = {
         "format": _FORMAT,
-        "seed": _check.seed(rng),
+        "seed": arguments.seed(rng),
         "key": secrets.token_hex(8),
         **identity,
         "tarpon": __version__,
@@ -225,7 +226,7 @@ def _refuse_another(
     """Refuse a store of another problem, another seed or another format."""
     wanted = {"format": _FORMAT, **identity}
     if isinstance(rng, int | np.integer):
-        wanted["seed"] = _check.seed(rng)
+        wanted["seed"] = arguments.seed(rng)
     differ = [
         _difference(name, about.get(name), value)
         for name, value in wanted.items()

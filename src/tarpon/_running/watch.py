@@ -5,7 +5,7 @@ from itertools import count, groupby, islice, takewhile
 
 import numpy as np
 
-from ..engine import Results
+from .._base.arrays import Results
 from ..monitors import Monitor
 from ..simulations import Simulations
 from .book import Book

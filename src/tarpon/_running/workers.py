@@ -19,7 +19,8 @@ from typing import Any, Protocol, Self
 
 from threadpoolctl import threadpool_limits
 
-from ..engine import Pool, Results
+from .._base.arrays import Results
+from ..engine import Pool
 from .problem import Source, simulated, where
 
 _MOST_STARTS = 3  # of a worker that dies before it has begun

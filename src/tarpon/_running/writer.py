@@ -3,7 +3,7 @@
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ..engine import Results
+from .._base.arrays import Results
 from .store import Store
 
 _SECONDS = 0.1  # from one write to the next, at least

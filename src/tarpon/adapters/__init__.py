@@ -1,6 +1,6 @@
 """Adapters: from what other tools write to `Simulations`."""
 
-from .. import _lazy
+from .._base import lazy
 
 _HOME = {
     "from_bayesflow": "bayesflow",
@@ -32,4 +32,4 @@ __all__ = [
     "from_workflow",
 ]
 
-__getattr__, __dir__ = _lazy.attached(__name__, __all__, _HOME)
+__getattr__, __dir__ = lazy.attached(__name__, __all__, _HOME)

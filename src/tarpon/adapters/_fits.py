@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .. import _check
-from .._types import Array, ArrayLike
+from .._base import disk
+from .._base.types import Array, ArrayLike
 from ..simulations import Simulations
 from . import _variables, chains
 
@@ -78,7 +78,7 @@ def same(names: list[str] | None, found: list[str], k: int) -> list[str]:
 
 def text(path: str | Path, what: str) -> str:
     """Return the text of a file."""
-    path = _check.existing(path)
+    path = disk.existing(path)
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

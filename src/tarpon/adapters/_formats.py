@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from .. import _check
+from .._base import disk
 from . import _plain, _tables, _trees
 from ._found import Found, short
 
@@ -89,7 +89,7 @@ def _said(error: Exception) -> str:
 
 def _kind(path: Path) -> str:
     """Return the ending by which a file is read, which must go with how it starts."""
-    _check.existing(path)
+    disk.existing(path)
     if path.is_dir():
         marks = ("zarr.json", ".zgroup", ".zarray")
         is_zarr = path.suffix == ".zarr" or any((path / mark).exists() for mark in marks)

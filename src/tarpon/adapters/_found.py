@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._types import Array, ArrayLike
+from .._base.types import Array, ArrayLike
 
 MOST_ARRAYS = 1000
 _MOST_AXES = 32

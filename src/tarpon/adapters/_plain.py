@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from .._types import Array, ArrayLike
+from .._base.types import Array, ArrayLike
 from ._found import MOST_ARRAYS, Found, listed, short, size
 
 _MOST_HEADER = 4096  # bytes; NumPy itself writes 118 for most arrays

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _check
+from .. import _shapes
+from .._base.types import Array, ArrayLike
 from .._sources import Arranged, Joined
-from .._types import Array, ArrayLike
 from ._found import Found, short, size
 
 SIM, DRAW, CHAIN, PARAM = "sim", "draw", "chain", "param"
@@ -95,7 +95,7 @@ def arranged(role: str, names: list[str], found: Mapping[str, Found]) -> ArrayLi
     """Return the array that plays a role, draws before simulations, unread where it can be."""
     parts = [_with_axes(role, name, found[name], len(names) > 1) for name in names]
     array = parts[0] if len(parts) == 1 else Joined(tuple(parts))
-    return _check.array(role, array) if ROLES[role].whole else array
+    return _shapes.array(role, array) if ROLES[role].whole else array
 
 
 def parameters(picks: Picks, found: Mapping[str, Found]) -> list[str] | None:
@@ -121,7 +121,7 @@ def afford(picks: Picks, found: Mapping[str, Found], limit: int) -> None:
                     f"that is right, pass `most_bytes=` (`--most-bytes`)"
                 )
         if role == OFFSETS:
-            growth = _growth(_check.array(OFFSETS, found[picks[role][0]].open()))
+            growth = _growth(_shapes.array(OFFSETS, found[picks[role][0]].open()))
 
 
 def _must_fit(role: str, name: str, array: Found) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._types import Array, Ints
+from .._base.types import Array, Ints
 from ._found import Found, at_hand, listed, short, size
 
 Columns = dict[str, Array]

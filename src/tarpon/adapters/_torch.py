@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._types import ArrayLike
+from .._base.types import ArrayLike
 
 
 def tensor(numbers: ArrayLike) -> Any:

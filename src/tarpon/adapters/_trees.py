@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .._base.types import ArrayLike
 from .._sources import InHDF5
-from .._types import ArrayLike
 from ._found import MOST_ARRAYS, Found, listed, refused, short, size, tree
 
 _MOST_JSON = 2**20

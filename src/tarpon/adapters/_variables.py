@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _check
-from .._types import Array, ArrayLike
+from .. import _shapes
+from .._base.types import Array, ArrayLike
 
 
 def columns(variables: Mapping[str, ArrayLike], n_leading: int) -> tuple[list[str], Array]:
@@ -21,7 +21,7 @@ def columns(variables: Mapping[str, ArrayLike], n_leading: int) -> tuple[list[st
         >>> names, numbers.shape
         (['mu', 'beta[0]', 'beta[1]'], (5, 3))
     """
-    arrays = {name: _check.array(name, values) for name, values in variables.items()}
+    arrays = {name: _shapes.array(name, values) for name, values in variables.items()}
     leading = _leading(arrays, n_leading)
     names = [full for name, a in arrays.items() for full in _names(name, a.shape[n_leading:])]
     flat = [array.reshape(*leading, -1) for array in arrays.values()]
@@ -61,7 +61,7 @@ def truths(
         theta = {name: [named(one, name) for one in theta] for name in variables}
     if isinstance(theta, Mapping):
         return columns({name: named(theta, name) for name in variables}, 1)[1]
-    return _check.array("theta", theta)
+    return _shapes.array("theta", theta)
 
 
 def named(theta: Mapping[str, Any], name: str) -> Any:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _check
-from .._types import RNG, Array, ArrayLike
+from .._base import arguments
+from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
 from . import _variables
 
@@ -59,11 +59,11 @@ def from_workflow(
         on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
         rng: The seed.
     """
-    seed = int(np.random.default_rng(_check.seed(rng)).integers(2**31))
+    seed = int(np.random.default_rng(arguments.seed(rng)).integers(2**31))
     samples = workflow.sample(
         conditions=x,
-        num_samples=_check.positive("n_draws", n_draws),
-        batch_size=_check.positive("batch_size", batch_size),
+        num_samples=arguments.positive("n_draws", n_draws),
+        batch_size=arguments.positive("batch_size", batch_size),
         seed=seed,
     )
     n_sims = len(next(iter(samples.values())))

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import _check
-from .._types import ArrayLike
+from .._base import arguments, disk
+from .._base.types import ArrayLike
 from ..simulations import Simulations
 from . import _formats, _roles
 from ._found import Found, memory, short, size
@@ -182,9 +182,9 @@ class _File:
         most_bytes: int | None,
     ) -> "_File":
         """Look into a file, and a second one with the truths if there is one."""
-        paths = [_check.existing(one).absolute() for one in (path, theta) if one is not None]
+        paths = [disk.existing(one).absolute() for one in (path, theta) if one is not None]
         if most_bytes is not None:
-            _check.positive("most_bytes", most_bytes)
+            arguments.positive("most_bytes", most_bytes)
         limit = max(memory(one, most_bytes) for one in paths)
         asked = dict(arrays or {})
         if theta is not None and not _formats.is_table(paths[0]):

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arrays, _check
-from .._types import RNG, Array, ArrayLike
+from .._base import arguments, arrays
+from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
 from . import _torch
 from .sampler import Progress, problem, told
@@ -48,10 +48,10 @@ def from_flow(
         Simulations(200 simulations, 99 draws each, 2 parameters)
     """
     truths, observed = problem(theta, x, n_draws)
-    n_sims, seed = len(truths), _check.seed(rng)
+    n_sims, seed = len(truths), arguments.seed(rng)
     each_x, each_theta = _torch.tensor(x), _torch.tensor(truths)
     distribution: Callable[[Any], Any] = getattr(estimator, "flow", estimator)
-    size = _check.positive("batch_size", batch_size)
+    size = arguments.positive("batch_size", batch_size)
     parts = [slice(start, start + size) for start in range(0, n_sims, size)]
     batches = (
         _batch(distribution, each_x[part], each_theta[part], n_draws, (seed, part.start))
@@ -81,4 +81,4 @@ def _batch(
         draws = given.sample((n_draws,))
         truths = theta.to(draws)[None]
         densities = given.log_prob(torch.cat([truths, draws]))
-    return _arrays.host(draws), _arrays.host(densities)
+    return arrays.host(draws), arrays.host(densities)

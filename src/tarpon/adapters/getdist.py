@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._types import Array, ArrayLike
+from .._base.types import Array, ArrayLike
 from ..simulations import Simulations
 from . import _fits, _variables
 from ._fits import Truths

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _check
-from .._types import Array, ArrayLike
+from .._base import disk
+from .._base.types import Array, ArrayLike
 from ..simulations import Simulations
 from . import _fits, chains
 from ._fits import Truths
@@ -171,7 +171,7 @@ def _walkers(path: str | Path) -> Array:
     """Return the steps of each walker, `(n_walkers, n_steps, n_dims)`."""
     import h5py
 
-    path = _check.existing(path)
+    path = disk.existing(path)
     try:
         with h5py.File(path, "r") as file:
             chain = _own(_own(file, "mcmc"), "chain")

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from .. import _check, _shapes
-from .._progress import Bar
-from .._types import RNG, Array, ArrayLike
-from ..backends import _threads
+from .. import _shapes
+from .._base import arguments, threads
+from .._base.progress import Bar
+from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
 from . import _workers
 
@@ -72,14 +72,14 @@ def from_sampler(
     n_sims, n_dims = truths.shape
     each_x = observed if isinstance(x, list | tuple) else x
     function = partial(_draws, sampler, n_draws, n_dims, _name_of_rng(sampler))
-    seed = _check.seed(rng)
+    seed = arguments.seed(rng)
     tasks = ((each_x[k], SeedSequence(seed, spawn_key=(k,))) for k in range(n_sims))
     if n_workers is None:
-        n_workers = getattr(executor, "_max_workers", None) or _threads.n_allowed()
+        n_workers = getattr(executor, "_max_workers", None) or threads.n_allowed()
     calls = _workers.each(
         function,
         tasks,
-        n_workers=_check.positive("n_workers", n_workers),
+        n_workers=arguments.positive("n_workers", n_workers),
         executor=executor,
         time_limit=time_limit,
     )
@@ -103,10 +103,10 @@ def told(
 
 def problem(theta: ArrayLike, x: ArrayLike, n_draws: int) -> tuple[Array, Array]:
     """Return truths and observations that agree: better found out before an hour than after."""
-    _check.positive("n_draws", n_draws)
-    theta = _check.array("theta", theta)
+    arguments.positive("n_draws", n_draws)
+    theta = _shapes.array("theta", theta)
     _, truths = _shapes.points(np.empty((1, *theta.shape)), theta)
-    return truths, _check.needs_x(_shapes.observations(x, len(truths)), "a sampler")
+    return truths, _shapes.needs_x(_shapes.observations(x, len(truths)), "a sampler")
 
 
 def _name_of_rng(sampler: Callable[..., ArrayLike]) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arrays, _check
-from .._types import RNG, Array, ArrayLike
+from .._base import arguments, arrays
+from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
 from . import _torch, _workers, chains
 from .sampler import Progress, problem, told
@@ -54,8 +54,8 @@ def from_sbi(
     truths, observed = problem(theta, x, n_draws)
     n_sims, n_dims = truths.shape
     each_x = _torch.tensor(x)
-    seed = _check.seed(rng)
-    size = _check.positive("batch_size", batch_size)
+    seed = arguments.seed(rng)
+    size = arguments.positive("batch_size", batch_size)
     n_chains = getattr(posterior, "num_chains", 0)
     n_steps = n_chains * -(-n_draws // n_chains) if n_chains else n_draws
     drawn = _drawn(posterior, each_x, n_steps, size, time_limit, seed)
@@ -99,7 +99,7 @@ def _of_batch(posterior: Any, x: Any, n_draws: int) -> Array:
     if hasattr(posterior, "posteriors"):
         raise NotImplementedError("an ensemble gives all observations the same mixture")
     drawn = posterior.sample_batched((n_draws,), x=x, show_progress_bars=False)
-    return np.asarray(_arrays.host(drawn))
+    return np.asarray(arrays.host(drawn))
 
 
 def _of_one(posterior: Any, x: Any, n_draws: int) -> Array:
@@ -108,7 +108,7 @@ def _of_one(posterior: Any, x: Any, n_draws: int) -> Array:
     drawn = posterior.sample((n_draws,), x=x[None], show_progress_bars=False)
     if hasattr(posterior, "posteriors"):  # An ensemble gives the draws of its members in turn.
         drawn = drawn[torch.randperm(n_draws)]
-    return np.asarray(_arrays.host(drawn))
+    return np.asarray(arrays.host(drawn))
 
 
 @contextmanager
@@ -140,5 +140,5 @@ def _log_probs(
             densities = log_prob(some, x=x[torch.as_tensor(where)], norm_posterior=False)
         except NotImplementedError:
             return {}
-        found[:, where] = _arrays.host(densities)
+        found[:, where] = arrays.host(densities)
     return {"log_prob_samples": found[1:], "log_prob_theta": found[0]}

@@ -8,8 +8,8 @@ is a tie in all of them.
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .. import _arrays
-from .._types import Array, Floats, Ints
+from .._base import arrays
+from .._base.types import Array, Floats, Ints
 
 
 class Backend(Protocol):
@@ -83,9 +83,9 @@ def of(array: Array) -> Backend:
     nobody who has no tensors should wait for torch.
     """
     backend: Any
-    if _arrays.package(array) == "torch":
+    if arrays.package(array) == "torch":
         from . import _torch as backend
-    elif _arrays.package(array) == "jax":
+    elif arrays.package(array) == "jax":
         from . import _jax as backend
     else:
         from . import _kernels as backend
@@ -95,7 +95,7 @@ def of(array: Array) -> Backend:
 def swaps(array: Array) -> Swaps:
     """Return the heavy part of the swap test for an array: torch's for tensors, or the CPU's."""
     chosen: Any
-    if _arrays.package(array) == "torch":
+    if arrays.package(array) == "torch":
         from . import _torch_swaps as chosen
     else:
         from . import _swaps as chosen

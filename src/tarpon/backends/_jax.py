@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arrays import host
-from .._types import Array, Floats, Ints
+from .._base.arrays import host
+from .._base.types import Array, Floats, Ints
 from ._terms import Constants, exact, gap, prepare
 
 _SINGLE = ("float16", "bfloat16", "float32")

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from .._types import Array, Floats, Ints
+from .._base.threads import each, n_threads_for, share
+from .._base.types import Array, Floats, Ints
 from ._memory import blocks, window, working
 from ._rows import Pair, extent_rows, l1, l2, long_rows, order, periodic, short_rows, smaller_rows
 from ._terms import centered, exact, prepare
-from ._threads import each, n_threads_for, share
 from ._vectors import N_COLUMNS, N_ROWS
 
 _CACHED_BYTES = 2**19  # of the truths that a cache keeps

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from .._types import Array
+from .._base.types import Array
 from ._vectors import widens_halves
 
 # What is copied at once; how many truths are prepared at once.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from .._types import Array, Floats, Ints
+from .._base.types import Array, Floats, Ints
 
 _BLOCK_BYTES = 4 * 2**20
 

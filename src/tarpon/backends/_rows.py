@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numba.extending import register_jitable
 
-from .._types import Array
-from ._threads import compiled
+from .._base.threads import compiled
+from .._base.types import Array
 from ._vectors import N_COLUMNS, larger, load, number, repeat, row_signs, zeros
 
 Pair: TypeAlias = tuple[int, int]

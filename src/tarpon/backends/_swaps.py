@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import alike, host
-from .._types import Array, Ints
-from ._threads import compiled, each
+from .._base.arrays import alike, host
+from .._base.threads import compiled, each
+from .._base.types import Array, Ints
 
 # Signed indices may be negative, and checking for that keeps loops from being vectorised.
 _index = np.uint64

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import beside, namespace
-from .._types import Array, Floats
+from .._base.arrays import beside, namespace
+from .._base.types import Array, Floats
 
 
 class Constants(NamedTuple):

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._arrays import beside, double, host
-from .._types import Array, Floats, Ints
+from .._base.arrays import beside, double, host
+from .._base.types import Array, Floats, Ints
 from ._terms import Constants, gap, prepare
 
 _BLOCK_BYTES = 64 * 2**20

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
-from .._arrays import alike, beside
-from .._types import Ints
+from .._base.arrays import alike, beside
+from .._base.types import Ints
 
 _ROW_BYTES = 512 * 2**20
 

@@ -109,7 +109,7 @@ def wrapped(text: str) -> str:
 
 def write_figure(figure: Any, path: Path) -> None:
     """Write a figure whole, or not at all."""
-    from ..engine import replacing
+    from .._base.disk import replacing
 
     try:
         with replacing(path, private=False) as file:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._progress import Bar
+from .._base.progress import Bar
 from ._app import (
     Command,
     a_count,
@@ -133,7 +133,7 @@ COMMANDS = (plan, demo, reproduce)
 def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
     from rich.table import Table
 
-    from ..verdict import number
+    from .._base.text import number
 
     first = next(iter(results.values()))["TARP"].ranks
     table = Table(
@@ -153,8 +153,8 @@ def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
 def _outcome_tables(name: str, outcome: Outcome) -> Iterator[Any]:
     from rich.table import Table
 
+    from .._base.text import stated
     from ..experiments._lab import in_digits
-    from ..verdict import stated
 
     claims = Table("number", "must be", "is", "", title=name, title_justify="left")
     for claim in outcome.claims:

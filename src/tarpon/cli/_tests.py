@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import click
 
-from .._progress import Bar
+from .._base.progress import Bar
 from ._app import (
     Command,
     Misuse,
@@ -198,7 +198,7 @@ def merge(folders: tuple[Path, ...], **given: Any) -> None:
 
     Example:  tarpon merge blocks
     """
-    from ..engine import about_folder
+    from .._base.disk import about_folder
 
     note = about_folder(folders[0]).get("note", {})
     if "test" not in note:
@@ -265,7 +265,7 @@ def _parameters(check: Check) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
-    from ..verdict import number
+    from .._base.text import number
 
     table = Table("parameter", box=None, caption_justify="left")
     for column in ("bias / sd", "width", "in 68%", "in 95%", "p"):

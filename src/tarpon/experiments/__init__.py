@@ -7,7 +7,7 @@ and claims about these. `reproduce` runs one and writes all of it down.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..backends._threads import one_thread_each
+from .._base.threads import one_thread_each
 from ._blindspots import blindspots
 from ._errata import errata
 from ._gaussian import bias, choices_of_metric, choices_of_reference, toy

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from scipy.stats import binom
 
-from ..backends._threads import n_allowed
+from .._base.text import number
+from .._base.threads import n_allowed
 from ..checks import Check
 from ..diagnostics import Result
 from ..problems import Galaxies, pictures
-from ..verdict import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

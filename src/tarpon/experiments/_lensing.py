@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from .. import plots
-from .._types import Array, Floats
+from .._base.types import Array, Floats
 from ..checks import check
 from ..diagnostics import tarp
 from ..problems import Lensing

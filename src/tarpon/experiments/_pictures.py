@@ -9,7 +9,7 @@ from matplotlib.patches import Circle
 from scipy.stats import norm
 
 from .. import plots
-from .._types import Floats
+from .._base.types import Floats
 from ..checks import check
 from ..diagnostics import Result, hpd, tarp
 from ..metrics import L2

@@ -8,8 +8,8 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
+from .._base.text import number
 from .._version import __version__
-from ..verdict import number
 from ._lab import Lab, Outcome, in_digits
 
 _INTRODUCTION = """\

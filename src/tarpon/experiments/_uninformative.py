@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 from numpy.random import Generator
 
 from .. import plots
-from .._types import Floats
+from .._base.types import Floats
 from ..checks import check
 from ..diagnostics import Result, hpd, tarp
 from ..problems import conjugate

@@ -17,7 +17,7 @@ from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
-from .._types import Array, Floats, Ints
+from .._base.types import Array, Floats, Ints
 from ..ranks import Ranks
 
 _MOST_CUTS = 1000

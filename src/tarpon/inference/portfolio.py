@@ -7,10 +7,9 @@ from math import prod
 import numpy as np
 from numpy.random import Generator
 
-from .. import _check
-from .._arrays import host, namespace
-from .._types import Array, Floats
-from ..engine import Results
+from .. import _shapes
+from .._base.arrays import Results, host, namespace
+from .._base.types import Array, Floats
 from ..regions import (
     FromCentre,
     FromDraws,
@@ -127,7 +126,7 @@ def features(data: Array, rng: Generator) -> Floats:
         columns = _principal(_Columns.of(data), rng)
     else:
         columns = np.asarray(data, dtype=float).reshape(data.shape[0], -1)
-    columns = _standard(_check.finite("observations (or `summary(x)`)", columns))
+    columns = _standard(_shapes.finite("observations (or `summary(x)`)", columns))
     return np.ascontiguousarray(columns, dtype=np.float32)
 
 
@@ -163,7 +162,7 @@ class _Columns:
         """Measure the columns of data."""
         plain = cls(data, np.zeros(1), np.ones(1))
         mean = sum(rows.sum(axis=0) for _, rows in plain) / plain.n_rows
-        _check.finite("observations (or `summary(x)`)", mean)
+        _shapes.finite("observations (or `summary(x)`)", mean)
         centred = cls(data, mean, np.ones(1))
         sd = np.sqrt(sum(np.square(rows).sum(axis=0) for _, rows in centred) / plain.n_rows)
         largest = np.max([abs(rows).max(axis=0) for _, rows in centred], axis=0)

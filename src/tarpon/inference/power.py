@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arrays import beside, double, host, kind, namespace
-from .._types import Array, Floats, Ints
+from .._base.arrays import beside, double, host, kind, namespace
+from .._base.types import Array, Floats, Ints
 from ..blocks import Block
 from .portfolio import moment_families, product_families, weights
 from .statistics import row_p_values, totals

@@ -18,7 +18,7 @@ from math import erfc, exp, log, pi, sqrt
 import numpy as np
 from numpy.random import Generator
 
-from .._types import Array, Floats, Ints
+from .._base.types import Array, Floats, Ints
 from ..blocks import Block
 from ..ranks import broken
 from ..regions import FromCentre, FromDraws, HalfLines, HighestDensity, Region, standing

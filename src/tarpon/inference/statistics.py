@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _arrays
-from .._types import Array, Floats
+from .._base import arrays
+from .._base.types import Array, Floats
 
 MOMENTS = ("bias", "width", "skewness", "tails")
 
@@ -31,7 +31,7 @@ def components(n_points: int) -> Floats:
 
 def standardise(sums: Array, n_rows: int) -> Floats:
     """Return sums less their mean over the first rows, in units of the sd over those rows."""
-    where, centre = _arrays.namespace(sums).where, sums[:n_rows].mean(axis=0)
+    where, centre = arrays.namespace(sums).where, sums[:n_rows].mean(axis=0)
     sd = ((sums[:n_rows] - centre) ** 2).mean(axis=0) ** 0.5
     constant = sd <= 1e-6 * abs(centre).clip(min=1.0)
     return where(constant, 0.0, (sums - centre) / where(constant, 1.0, sd))
@@ -42,15 +42,15 @@ def log_ratio(z: Floats) -> Floats:
 
     .. math:: \log \frac{0.7\, N(z; 0, 1) + 0.3\, N(z; 0, 1 + 10)}{N(z; 0, 1)}
     """
-    xp = _arrays.namespace(z)
-    slab = float(np.log(0.3) - 0.5 * np.log(11.0)) + (5.0 / 11.0) * _arrays.double(z) ** 2
+    xp = arrays.namespace(z)
+    slab = float(np.log(0.3) - 0.5 * np.log(11.0)) + (5.0 / 11.0) * arrays.double(z) ** 2
     # Beyond 50 the spike does not count, and the exponential would end up infinite.
     return xp.where(slab > 50, slab, xp.log(0.7 + xp.exp(slab.clip(max=50))))
 
 
 def log_mean_exp(logs: Floats) -> Floats:
     """Return the logarithm of the mean over all axes but the first: any one of them is wrong."""
-    xp, logs = _arrays.namespace(logs), logs.reshape(len(logs), -1)
+    xp, logs = arrays.namespace(logs), logs.reshape(len(logs), -1)
     top = xp.amax(logs, axis=1)
     return top + xp.log(xp.exp(logs - top[:, None]).mean(axis=1))
 

@@ -14,18 +14,20 @@ one look-up a simulation and score, and no more than a block of ranks is ever st
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
 
-from .. import _arrays, _check, backends
+from .. import _shapes, backends, regions
+from .._base import arrays, threads
+from .._base.arguments import _whole
+from .._base.arrays import Results, joined
+from .._base.types import Array, Floats, Ints
 from .._stored import Rows, Window
-from .._types import Array, Floats, Ints
-from ..backends import _threads
 from ..backends._swaps import weighted_ranks
 from ..blocks import Block
-from ..engine import Results, joined
 from ..ranks import N_LEVELS
 from ..regions import Region, cut
 from ..simulations import Simulations
@@ -112,13 +114,13 @@ class Sums:
         """Return the same sums as NumPy arrays."""
         return replace(
             self,
-            moments={name: _arrays.host(sums) for name, sums in self.moments.items()},
-            slope=_arrays.host(self.slope),
-            pairs=_arrays.host(self.pairs),
-            data=_arrays.host(self.data),
-            data_width=_arrays.host(self.data_width),
-            ties=_arrays.host(self.ties),
-            correlations=_arrays.host(self.correlations),
+            moments={name: arrays.host(sums) for name, sums in self.moments.items()},
+            slope=arrays.host(self.slope),
+            pairs=arrays.host(self.pairs),
+            data=arrays.host(self.data),
+            data_width=arrays.host(self.data_width),
+            ties=arrays.host(self.ties),
+            correlations=arrays.host(self.correlations),
         )
 
 
@@ -203,7 +205,7 @@ class _Recipe:
     ) -> Results:
         """Return the sums of some simulations, and what else is to be had of each of them."""
         adder, measured = _Adder(), []
-        with _threads.one_thread_each():
+        with threads.one_thread_each():
             for piece in sims.pieces():
                 ranks = joined(
                     self._add(adder, block, parts, slope_of[block.where], features[block.where])
@@ -228,7 +230,7 @@ class _Recipe:
         block, slots, played = _planted(block, self.plants, label)
         slots = np.concatenate([block.truth[None], swaps, slots])
         slots, table, slope_of, features = (
-            _arrays.beside(numbers, block.points)
+            arrays.beside(numbers, block.points)
             for numbers in (slots, self.table, slope_of, features)
         )
         truths = {}
@@ -236,8 +238,8 @@ class _Recipe:
             ranks, tied = _ranks(part.region, block, played, len(self.table))
             adder.add_part(name, part.pooled, ranks, slots, table)
             if ranks.shape[2] == 1:
-                every = _arrays.beside(np.arange(len(ranks)), ranks)
-                own = _arrays.host(ranks[every, slots[0], 0])
+                every = arrays.beside(np.arange(len(ranks)), ranks)
+                own = arrays.host(ranks[every, slots[0], 0])
                 truths[RANK + name] = _spread(own, block, len(self.table), spread)
             if name == "marginals":
                 scores = table[:, 0][ranks]
@@ -272,21 +274,21 @@ def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Blo
 
 def _ranks(region: Region, block: Block, played: Ints, n_levels: int) -> tuple[Array, Array]:
     """Return pooled ranks `(n_block, n_all, n_scores)` of a region, and how often points tie."""
-    scores = _arrays.beside(_check.where_it_is("scores", region.scores(block), 1), block.points)
+    scores = arrays.beside(_shapes.where_it_is("scores", region.scores(block), 1), block.points)
     n_all = len(block.points)
     if scores.shape[:1] == (block.n_points,) and block.n_points < n_all:
         # Numbers that came with the draws are not known of planted points: nothing is planted.
         extra = scores[played, np.arange(scores.shape[1])]
-        scores = _arrays.namespace(scores).concatenate([scores, extra])
-    scores = _arrays.beside(_check.scores(scores, (n_all, len(block.truth))), block.points)
+        scores = arrays.namespace(scores).concatenate([scores, extra])
+    scores = arrays.beside(regions.scores(scores, (n_all, len(block.truth))), block.points)
     scores = scores[..., None] if scores.ndim == 2 else scores
     by_sim = scores.swapaxes(0, 1)
     if block.weighted:
-        found = weighted_ranks(_arrays.host(by_sim), block.weights.T, played.T, n_levels)
-        ranks, tied = (_arrays.beside(numbers.astype(np.int64), scores) for numbers in found)
+        found = weighted_ranks(arrays.host(by_sim), block.weights.T, played.T, n_levels)
+        ranks, tied = (arrays.beside(numbers.astype(np.int64), scores) for numbers in found)
         return ranks, tied
     rank = backends.swaps(scores).pooled_ranks
-    return rank(by_sim, block.n_points, _arrays.beside(played.T, scores))
+    return rank(by_sim, block.n_points, arrays.beside(played.T, scores))
 
 
 def _standard_columns(numbers: Floats) -> Floats:
@@ -310,14 +312,14 @@ class _Adder:
         for name in self.names(found):
             if name in self.sums:
                 # What comes from a folder is on the host, wherever the samples are.
-                self.sums[name] += _arrays.beside(found[name], self.sums[name])
+                self.sums[name] += arrays.beside(found[name], self.sums[name])
             else:
                 self.sums[name] = found[name]
 
     def of(self, name: str, near: Array, *shape: int) -> Array:
         """Return the sums of a name, where there are none yet zeros beside an array."""
         if name not in self.sums:
-            self.sums[name] = _arrays.zeros(shape, near)
+            self.sums[name] = arrays.zeros(shape, near)
         return self.sums[name]
 
     def add_part(self, name: str, pooled: bool, ranks: Array, slots: Array, table: Floats) -> None:
@@ -334,7 +336,7 @@ class _Adder:
         """Add scores times posterior means, and in how many scores a point is tied."""
         heavy = backends.swaps(values)
         heavy.add_values(values, slots, self.of("slope", values, len(slots), values.shape[2]))
-        ties = _arrays.single(tied[..., None])
+        ties = arrays.single(tied[..., None])
         heavy.add_values(ties, slots, self.of("ties", values, len(slots), 1))
 
     def add_products(self, scores: Array, width: Array, slots: Array, features: Floats) -> None:
@@ -344,7 +346,7 @@ class _Adder:
         data = self.of("data", scores, n_rows, n_chosen, n_features)
         backends.swaps(scores).add_products(scores, slots, features, pairs, data)
         data_width = self.of("data_width", scores, n_rows, n_features)
-        every = _arrays.beside(np.arange(len(width)), width)
+        every = arrays.beside(np.arange(len(width)), width)
         data_width += width[every, slots] @ features
 
     def finish(
@@ -371,7 +373,7 @@ class _Adder:
         moments["marginals"][:, 0] *= gauge
         some = gauge[:n_rows, chosen]
         pairs = sums["pairs"] * some[:, :, None] * some[:, None]
-        every = _arrays.namespace(pairs).stack([pairs[0], pairs.mean(axis=0)])
+        every = arrays.namespace(pairs).stack([pairs[0], pairs.mean(axis=0)])
         return Sums(
             sims.n_sims,
             n_rows,
@@ -388,3 +390,26 @@ class _Adder:
             features=features,
             measured=measured,
         )
+
+
+_FEWEST_SIMS, FEWEST_DRAWS = 2, 5
+
+
+def needs_at_least(n_sims: int, n_draws: int) -> None:
+    """Raise if there are too few simulations or draws for the swap test."""
+    if n_sims < _FEWEST_SIMS or n_draws < FEWEST_DRAWS:
+        raise ValueError(
+            f"`check` needs at least {_FEWEST_SIMS} simulations of {FEWEST_DRAWS} draws, but got "
+            f"{n_sims} of {n_draws}. Use `sbc` or `tarp`, which work with one."
+        )
+
+
+def enough_swaps(n_swaps: int, level: float) -> int:
+    """Return the number of swaps, with which a p-value of the level must be possible."""
+    n_swaps, fewest = _whole("n_swaps", n_swaps), max(ceil(round(1 / level, 9)) - 1, 1)
+    if n_swaps < fewest:
+        raise ValueError(
+            f"`n_swaps` must be at least {fewest} at level {level:g}, but got {n_swaps}: "
+            f"the p-value is never below 1 / (n_swaps + 1)."
+        )
+    return n_swaps

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .. import _check
-from .._types import RNG
+from .._base import arguments
+from .._base.types import RNG
 from ..simulations import Simulations
 
 ESTIMATORS = ("posterior", "prior")
@@ -47,7 +47,7 @@ def conjugate(
         raise ValueError(
             f"`estimator` must be one of {', '.join(ESTIMATORS)}, but got {estimator!r}."
         )
-    draw = np.random.default_rng(_check.seed(rng))
+    draw = np.random.default_rng(arguments.seed(rng))
     theta = draw.standard_normal(n_sims)
     x = theta[:, None] + noise * draw.standard_normal((n_sims, n_obs))
     variance = 1.0 / (1.0 + n_obs / noise**2) if estimator == "posterior" else 1.0

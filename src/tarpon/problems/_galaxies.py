@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from .. import _check
-from .._types import Array, Floats
+from .. import _shapes
+from .._base import disk
+from .._base.types import Array, Floats
 
 N_SIDE = 16
 _SIDE_IN_RADII = 4.8  # of a picture, in radii that hold half of the light
@@ -61,14 +62,14 @@ def pictures(path: str | Path | None = None) -> Floats:
     """Return pictures of galaxies `(n, 16, 16)`: of a `.npy` file, or of the Hubble field."""
     if path is None:
         return _hubble()
-    found = np.load(_check.existing(path), allow_pickle=False)
+    found = np.load(disk.existing(path), allow_pickle=False)
     if not isinstance(found, np.ndarray) or found.shape[1:] != (N_SIDE, N_SIDE) or len(found) < 2:
         shape = getattr(found, "shape", "an archive")
         raise ValueError(
             f"pictures of galaxies must be a .npy array of shape (n, {N_SIDE}, {N_SIDE}) with n "
             f"of at least 2, but {str(path)!r} holds {shape}."
         )
-    return _check.finite("pictures of galaxies", found.astype(float))
+    return _shapes.finite("pictures of galaxies", found.astype(float))
 
 
 def _hubble() -> Floats:

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import DTypeLike
 
-from .. import _check
-from .._types import RNG, Floats
+from .._base import arguments
+from .._base.types import RNG, Floats
 from ..simulations import Simulations
 
 _TRUTH_VARIANCE = {"correct": 1.0, "overconfident": 2.0, "underconfident": 0.5}
@@ -54,7 +54,7 @@ def gaussian(
     """
     if case not in CASES:
         raise ValueError(f"`case` must be one of {', '.join(CASES)}, but got {case!r}.")
-    draw = np.random.default_rng(_check.seed(rng))
+    draw = np.random.default_rng(arguments.seed(rng))
     shape = (n_sims, n_dims)
     sd = np.exp(draw.uniform(-5.0, -1.0, size=shape))
     factor = _unit_cholesky(n_dims, draw) if full else np.eye(n_dims)

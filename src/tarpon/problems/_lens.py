@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._types import Floats
+from .._base.types import Floats
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from .._types import Array, Floats
-from ..backends._threads import each
+from .._base.threads import each
+from .._base.types import Array, Floats
 from ._galaxies import Galaxies, pictures
 from ._lens import Lens
 

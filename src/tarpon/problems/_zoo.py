@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from .. import _check
-from .._types import RNG, Array, Floats
+from .._base import arguments
+from .._base.types import RNG, Array, Floats
 from ..simulations import Simulations
 
 __all__ = ["FLAWS", "Flaw", "zoo"]
@@ -70,7 +70,7 @@ def zoo(
     """
     if flaw not in FLAWS:
         raise ValueError(f"`flaw` must be one of {', '.join(FLAWS)}, but got {flaw!r}.")
-    draw = np.random.default_rng(_check.seed(rng))
+    draw = np.random.default_rng(arguments.seed(rng))
     study = _Study(
         x=np.sqrt(1.25) * draw.standard_normal((n_sims, n_dims)),
         truths=draw.standard_normal((n_sims, n_dims)),

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from .._base.disk import replacing
+from .._base.text import number, stated
 from ..checks import Check
-from ..engine import replacing
 from ..inference.portfolio import SEES
 from ..results import Result, versions
-from ..verdict import number, stated
 from ._study import Study
 from ._svg import NOT_XML
 

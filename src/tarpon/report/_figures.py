@@ -8,12 +8,13 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from .. import plots
+from .._base.text import stated
 from ..checks import Check
 from ..diagnostics import Result
 from ..evidence import Pair, Trend
 from ..findings import Finding
 from ..ranks import Ranks
-from ..verdict import Reading, stated
+from ..verdict import Reading
 from ._svg import Draw, drawn
 
 _SIZE = (4.4, 3.2)

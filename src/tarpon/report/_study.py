@@ -7,12 +7,12 @@ from itertools import count
 
 import numpy as np
 
-from .._types import Floats
+from .._base.text import Estimate
+from .._base.types import Floats
 from ..checks import Check
 from ..effects import Parameter
 from ..evidence import Looked, Trend
 from ..findings import Finding
-from ..verdict import Estimate
 from ._figures import (
     Figure,
     coverage,

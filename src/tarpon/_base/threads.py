@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from numba import njit
 from threadpoolctl import ThreadpoolController
 
-from .._types import Array
+from .types import Array
 
 _T = TypeVar("_T")
 _THREAD_BYTES = 4 * 2**20

@@ -6,12 +6,13 @@ No package is imported here that the caller has not imported.
 """
 
 import sys
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ._types import Array, ArrayLike
+from .types import Array, ArrayLike
 
 _OF_MODULE = {"jaxlib": "jax"}
 
@@ -118,3 +119,12 @@ def single(array: Array) -> Array:
     """Return an array in single precision."""
     xp = namespace(array)
     return xp.asarray(array, dtype=xp.float32)
+
+
+Results: TypeAlias = dict[str, Array]
+
+
+def joined(results: Iterable[Results]) -> Results:
+    """Return arrays by name, those of all blocks one after the other."""
+    every = list(results)
+    return {name: np.concatenate([found[name] for found in every]) for name in every[0]}
