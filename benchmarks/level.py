@@ -16,8 +16,8 @@ import numpy as np
 from scipy.stats import binomtest
 
 import tarpon
-from tarpon.inference import portfolio
-from tarpon.inference.statistics import combine
+from tarpon.checks import families
+from tarpon.checks.statistics import combine
 
 LEVELS = (0.01, 0.05, 0.1)
 PAGE = Path(__file__).parents[1] / "docs" / "level.md"
@@ -67,10 +67,10 @@ def check(
     x = rng.normal(size=(n_sims, n_dims))
     points = shape(0.8 * x + np.sqrt(0.2) * rng.normal(size=(n_draws + 1, *x.shape)))
     sims = tarpon.Simulations(points[1:], points[0])
-    sums = portfolio.swapped(sims, {}, x if with_x else None, n_swaps=99, rng=rng)
-    families = portfolio.families(sums)
-    statistics = np.column_stack(list(families.values()))
-    return combine(statistics, portfolio.weights(families)).p_value
+    sums = families.swapped(sims, {}, x if with_x else None, n_swaps=99, rng=rng)
+    by_family = families.families(sums)
+    statistics = np.column_stack(list(by_family.values()))
+    return combine(statistics, families.weights(by_family)).p_value
 
 
 def rates(p_values: list[float], levels: tuple[float, ...]) -> Iterator[str]:

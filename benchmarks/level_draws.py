@@ -17,11 +17,10 @@ from scipy.signal import lfilter
 from scipy.stats import binomtest
 
 import tarpon
-from tarpon import Simulations
-from tarpon._unequal import effective
+from tarpon import Simulations, bands
 from tarpon.adapters import chains
-from tarpon.inference import bands
 from tarpon.ranks import Ranks
+from tarpon.simulations.weights import effective
 
 LEVELS = (0.01, 0.05, 0.1)
 N_SIMS = 100

@@ -16,8 +16,8 @@ from types import SimpleNamespace
 import numpy as np
 
 import tarpon
-from tarpon._running.problem import simulated
-from tarpon._running.watch import Watch
+from tarpon.runner.problem import simulated
+from tarpon.runner.stopping import Watch
 
 PAGES = Path(__file__).parents[1] / "docs" / "benchmarks"
 N_WORKERS = 2

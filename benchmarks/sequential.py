@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 import tarpon
-from tarpon.inference.sequential import LEVELS, Scores, Wealth, log_mean, radius, ranked
+from tarpon.sequential.bets import LEVELS, Scores, Wealth, log_mean, radius, ranked
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "sequential.md"
 THRESHOLD = 20

@@ -19,10 +19,9 @@ import numpy as np
 from numba import njit
 
 import tarpon
-from tarpon import curves
+from tarpon import bands, curves
 from tarpon._base.threads import n_allowed, n_threads_for, share
 from tarpon.backends import _kernels
-from tarpon.inference import bands
 from tarpon.ranks import Ranks
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "speed.md"

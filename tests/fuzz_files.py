@@ -25,9 +25,10 @@ SAMPLES, THETA = np.arange(60.0).reshape(5, 4, 3), np.arange(12.0).reshape(4, 3)
 
 def exercise(path):
     """Load a file, and read all of it."""
-    from tarpon.adapters import _trees, files
+    from tarpon.adapters import files
+    from tarpon.adapters.files import grouped
 
-    _trees._PATIENCE = 5
+    grouped._PATIENCE = 5
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -131,7 +132,12 @@ def main():
 
     target, what = sys.argv[1:3]
     with atheris.instrument_imports(
-        include=["tarpon.adapters", "tarpon._sources", "tarpon._stored", "xarray.coding"]
+        include=[
+            "tarpon.adapters",
+            "tarpon.simulations.sources",
+            "tarpon.simulations.stored",
+            "xarray.coding",
+        ]
     ):
         import tarpon.adapters.files  # noqa: F401
     work = Path(tempfile.gettempdir()) / "tarpon-fuzz" / target  # a later run goes on from there

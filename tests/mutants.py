@@ -67,20 +67,24 @@ STUDIES = {
         ("tests/test_ranks_and_curves.py",),
     ),
     "bands": Study(
-        {"inference.bands": ("*",)},
+        {"bands": ("*",)},
         ("tests/test_bands.py",),
         ("any_size", "only_then", "stated", "without_force", "long_convolutions", "jump_where"),
     ),
     "statistics": Study(
-        {"inference.statistics": ("*",)}, ("tests/test_statistics.py",), ("uniform", "rate")
+        {"checks.statistics": ("*",)}, ("tests/test_statistics.py",), ("uniform", "rate")
     ),
-    "swaps": Study(
-        {"inference.swaps": ("*",)}, ("tests/test_swaps.py",), ("threads", "Whitening")
-    ),
+    "swaps": Study({"checks.swaps": ("*",)}, ("tests/test_swaps.py",), ("threads", "Whitening")),
     "weights": Study(
         {
-            "_unequal": ("*",),
-            "blocks": ("*hidden__*", "*labels__*", "*weights_of__*", "*_mean__*", "*spread_of__*"),
+            "simulations.weights": ("*",),
+            "simulations.blocks": (
+                "*hidden__*",
+                "*labels__*",
+                "*weights_of__*",
+                "*_mean__*",
+                "*spread_of__*",
+            ),
         },
         ("tests/test_unequal.py", "tests/test_ranks_and_curves.py"),
         (

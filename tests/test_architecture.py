@@ -1,8 +1,10 @@
 import ast
 import graphlib
 import importlib
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,43 +12,84 @@ import pytest
 import tarpon
 
 SRC = Path(tarpon.__file__).parent
-_LAYERS = """
-    _version _lazy _progress _types _arrays _sources _stored _check _shapes _suspicions _unequal
-    backends engine _whiten blocks _validity _held _passes simulations _begin metrics references
-    regions ranks curves inference adversaries verdict effects beyond findings results diagnostics
-    compat evidence checks gate monitors planning problems adapters plots report experiments
-    _running runner _live cli pytest_plugin __main__ __init__
-"""
-LAYERS = _LAYERS.split()
+PAGE = Path(__file__).parents[1] / "docs" / "design.md"
+MODULES = sorted(SRC.rglob("*.py"))
+MOST_AT_THE_ROOT = 30
 
 
-def layer(path: Path) -> str:
+def rooms() -> list[list[str]]:
+    """Return the entries of the package by storey, as the table of the design page lists them."""
+    rows = re.findall(r"^\| \d \| (.*?) \|", PAGE.read_text(), re.MULTILINE)
+    return [[name.rstrip("/") for name in re.findall(r"`([^`]+)`", row)] for row in rows]
+
+
+def room(path: Path) -> str:
     return path.relative_to(SRC).parts[0].removesuffix(".py")
 
 
-def imported(path: Path):
-    """Yield (line, layer) of every import from within the package."""
-    depth = len(path.relative_to(SRC).parts)
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level == depth:
-            names = [node.module] if node.module else [alias.name for alias in node.names]
-            for name in names:
-                yield node.lineno, name.partition(".")[0]
+def only_for_types(tree: ast.AST) -> set[ast.AST]:
+    """Return the nodes below `if TYPE_CHECKING:`."""
+    blocks = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+    )
+    return {inner for block in blocks for inner in ast.walk(block)}
 
 
-@pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda p: str(p.relative_to(SRC)))
-def test_modules_import_only_from_above(path):
-    above = LAYERS[: LAYERS.index(layer(path))]
-    # A result shows itself through the modules below it, when asked to and not before.
-    shows_itself = layer(path) in ("results", "checks", "monitors")
-    late = {"plots", "report"} if shows_itself else set()
-    for line, name in imported(path):
-        assert name in above or name == layer(path) or name in late, f"line {line} looks down"
+def imports(path: Path) -> Iterator[tuple[ast.ImportFrom, Path, bool]]:
+    """Yield every import of a module of the package, its file, and whether it is for types."""
+    tree = ast.parse(path.read_text())
+    for_types = only_for_types(tree)
+    home = path.relative_to(SRC).parts[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            module = node.module.split(".") if node.module else []
+            base = SRC.joinpath(*home[: len(home) - node.level + 1], *module)
+            for alias in node.names:
+                # A name is a module of its own, or else stands in the module that it is from.
+                places = (base / alias.name, base)
+                files = [f for p in places for f in (p.with_suffix(".py"), p / "__init__.py")]
+                file = next(file for file in files if file.exists())
+                if file != path:
+                    yield node, file, node in for_types
+
+
+def test_every_entry_of_the_package_has_a_storey():
+    listed = [name for storey in rooms() for name in storey]
+    assert len(listed) == len(set(listed))
+    assert {room(path) for path in MODULES} == set(listed)
+
+
+def test_few_entries_stand_at_the_root_and_none_is_private():
+    entries = [path.name for path in SRC.iterdir() if path.name != "__pycache__"]
+    assert len(entries) <= MOST_AT_THE_ROOT
+    private = [name for name in entries if name.startswith("_") and not name.startswith("__")]
+    assert sorted(private) == ["_base", "_version.py"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SRC)))
+def test_modules_import_only_from_lower_storeys_or_earlier_in_their_own(path):
+    order = [name for storey in rooms() for name in storey]
+    # A result shows itself through the storeys above it, when asked to and not before.
+    late = {"plots", "report"} if room(path) in ("results", "checks", "sequential") else set()
+    for node, file, _ in imports(path):
+        name = room(file)
+        allowed = order.index(name) <= order.index(room(path)) or name in late
+        assert allowed, f"line {node.lineno} imports {name}, which stands above {room(path)}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SRC)))
+def test_nobody_imports_a_private_module_of_another_folder(path):
+    for node, file, _ in imports(path):
+        inner = file.relative_to(SRC).parts[1:]
+        private = any(name.startswith("_") and name != "__init__.py" for name in inner)
+        assert not private or room(file) == room(path), f"line {node.lineno}: {file}"
 
 
 def test_modules_name_each_other_by_their_place():
     """Or the tests of the import order would not see it."""
-    for path in SRC.rglob("*.py"):
+    for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 assert not any(alias.name.startswith("tarpon") for alias in node.names), path
@@ -54,79 +97,45 @@ def test_modules_name_each_other_by_their_place():
                 assert not node.module.startswith("tarpon"), path
 
 
-def modules(name: str) -> list[Path]:
-    place = SRC.joinpath(*name.split("."))
-    return list(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
-
-
-def test_the_picture_of_the_path_of_data_is_true():
-    page = (Path(__file__).parents[1] / "docs" / "design.md").read_text()
-    drawn = page[page.index("ARROWS = [") : page.index("figure, ax")]
-    arrows = ast.literal_eval(drawn.removeprefix("ARROWS = "))
-    assert len(arrows) > 20
-    for start, end in arrows:
-        name = start.rpartition(".")[2]
-        found = {
-            (*(node.module or "").split("."), alias.name)
-            for path in modules(end)
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.ImportFrom) and node.level
-            for alias in node.names
-        }
-        assert any(name in names for names in found), f"{end} gets nothing from {start}"
-
-
-def test_every_module_has_a_layer():
-    assert {layer(path) for path in SRC.rglob("*.py")} == set(LAYERS)
-
-
-def at_once(node: ast.AST):
-    """Yield the imports of a module that do not wait for a function to be called."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.ImportFrom) and child.level:
-            yield child
-        elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield from at_once(child)
-
-
-def needed(path: Path):
-    """Yield the modules that a module names outside its functions, for types alone or not."""
-    home = path.relative_to(SRC).parts[:-1]
-    for node in at_once(ast.parse(path.read_text())):
-        module = node.module.split(".") if node.module else []
-        base = SRC.joinpath(*home[: len(home) - node.level + 1], *module)
-        for place in (base, *(base / alias.name for alias in node.names)):
-            for file in (place.with_suffix(".py"), place / "__init__.py"):
-                # A package may take what it needs from itself.
-                if file.exists() and file != path:
-                    yield file
+def in_functions(tree: ast.AST) -> set[ast.AST]:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    outer = (node for node in ast.walk(tree) if isinstance(node, functions))
+    return {inner for function in outer for inner in ast.walk(function)}
 
 
 def test_no_module_needs_itself():
-    graph = {path: set(needed(path)) for path in SRC.rglob("*.py")}
-    assert len(graph[SRC / "checks.py"]) > 10
+    """Imports for types alone may be cyclic inside a folder; what runs may not."""
+    graph = {}
+    for path in MODULES:
+        lines = {node.lineno for node in in_functions(ast.parse(path.read_text()))
+                 if isinstance(node, ast.ImportFrom)}  # fmt: skip
+        graph[path] = {
+            file
+            for node, file, for_types in imports(path)
+            # A module of a folder may take names from the folder, but only for types.
+            if node.lineno not in lines and not for_types
+        }
+    assert len(graph[SRC / "checks" / "__init__.py"]) > 10
     graphlib.TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.parametrize(
     "package", [tarpon, tarpon.adapters], ids=lambda package: package.__name__
 )
-def test_type_checkers_read_the_names_that_are_there(package):
+def test_every_name_of_a_stub_is_there(package):
     stub = Path(package.__file__).with_suffix(".pyi")
-    homes = {
-        alias.asname: importlib.import_module(f".{node.module or alias.name}", package.__name__)
-        for node in ast.parse(stub.read_text()).body
-        for alias in node.names
-    }
-    assert set(homes) == set(package.__all__)
-    for name, home in homes.items():
-        assert getattr(package, name) is getattr(home, name, home)
+    nodes = ast.parse(stub.read_text()).body
+    assert set(package.__all__) == {node.names[0].asname for node in nodes}
+    for node in nodes:
+        (name,) = node.names
+        assert name.name == name.asname
+        home = importlib.import_module(f".{node.module or name.name}", package.__name__)
+        found = getattr(package, name.name)
+        assert found is getattr(home, name.name, home)
 
 
-def test_exported_names_exist_and_are_sorted():
+def test_exported_names_are_sorted_and_nothing_else_is_shown():
     assert list(tarpon.__all__) == sorted(tarpon.__all__)
-    for name in tarpon.__all__:
-        assert getattr(tarpon, name) is not None
     assert set(dir(tarpon)) == set(tarpon.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = tarpon.nothing

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, multinomial, poisson
 
+from tarpon import bands
 from tarpon.curves import Curve
-from tarpon.inference import bands
 from tarpon.ranks import Ranks
 
 

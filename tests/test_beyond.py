@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import tarpon
-from tarpon.beyond import Shifted, chances
+from tarpon.checks.confounders import Shifted, chances
 from tarpon.problems import zoo
 
 FALSE_ALARM = 1e-6

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 import tarpon
-from tarpon.inference import bands
+from tarpon import bands
 from tarpon.problems import conjugate, gaussian
 from tarpon.references import Around
 

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 import tarpon
 from tarpon import Simulations, references
-from tarpon.effects import measure
+from tarpon.checks.parameters import measure
 from tarpon.problems import FLAWS, zoo
 from tarpon.regions import Scores
 

@@ -18,7 +18,7 @@ import pytest
 
 import tarpon
 from tarpon import experiments
-from tarpon.experiments._lab import in_digits
+from tarpon._base.text import in_digits
 from tarpon.experiments._record import write_page
 
 ROOT = Path(__file__).parents[1]

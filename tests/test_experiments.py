@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tarpon._base.text import in_digits
 from tarpon.cli import main
 from tarpon.experiments import EXPERIMENTS, Claim, Lab, reproduce
-from tarpon.experiments._lab import about, in_digits
+from tarpon.experiments._lab import about
 from tarpon.experiments._lensing import Store
 from tarpon.problems import Galaxies, Lensing
 

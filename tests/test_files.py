@@ -23,10 +23,10 @@ import zarr
 from click.testing import CliRunner
 
 import tarpon
-from tarpon._stored import Stored
 from tarpon.adapters import files
-from tarpon.adapters._roles import ROLES
+from tarpon.adapters.files.roles import ROLES
 from tarpon.cli import main
+from tarpon.simulations.stored import Stored
 
 N_DRAWS, N_SIMS, N_DIMS = 12, 7, 3
 NAMES = ["mass", "spin", "tilt"]
@@ -790,8 +790,8 @@ def test_a_device_is_not_a_file():
 
 @pytest.mark.parametrize("name", ["a.npz", "folder", "a.h5", "a.zarr", "a.safetensors"])
 def test_more_arrays_than_anyone_has_are_refused(tmp_path, monkeypatch, name):
-    for module in ("_plain", "_trees"):
-        monkeypatch.setattr(f"tarpon.adapters.{module}.MOST_ARRAYS", 4)
+    for module in ("flat", "grouped"):
+        monkeypatch.setattr(f"tarpon.adapters.files.{module}.MOST_ARRAYS", 4)
     with pytest.raises(ValueError, match="it holds more than 4 arrays"):
         files.load(written(tmp_path, name))
 
@@ -870,14 +870,14 @@ def test_the_page_on_files_names_all_roles():
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(CORPUS.iterdir()), ids=lambda path: path.name)
 def test_what_a_fuzzer_found_stays_fixed(path, tmp_path, monkeypatch):
-    monkeypatch.setattr("tarpon.adapters._trees._PATIENCE", 3)
+    monkeypatch.setattr("tarpon.adapters.files.grouped._PATIENCE", 3)
     fuzz = runpy.run_path(str(Path(__file__).with_name("fuzz_files.py")))
     fuzz["feed"](path.name.partition("-")[0], path.read_bytes(), tmp_path)
 
 
 @pytest.mark.slow
 def test_attributes_that_make_the_library_hang_are_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("tarpon.adapters._trees._PATIENCE", 3)
+    monkeypatch.setattr("tarpon.adapters.files.grouped._PATIENCE", 3)
     (tmp_path / "hangs.nc").write_bytes((CORPUS / "nc-hangs").read_bytes())
     with pytest.raises(ValueError, match=r"cannot be read within 3 seconds.*write it again"):
         files.load(tmp_path / "hangs.nc")

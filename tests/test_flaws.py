@@ -13,8 +13,7 @@ import pytest
 from scipy.stats import binom
 
 import tarpon
-from tarpon import Simulations, references
-from tarpon.inference import bands
+from tarpon import Simulations, bands, references
 from tarpon.problems import gaussian
 from tarpon.ranks import Ranks
 

@@ -8,8 +8,8 @@ import pytest
 
 import tarpon
 from tarpon.gate import FAIL_ON, Gate, InaccurateError
+from tarpon.gate.pytest_plugin import report_name
 from tarpon.problems import zoo
-from tarpon.pytest_plugin import report_name
 
 
 @pytest.fixture(scope="module")

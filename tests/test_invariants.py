@@ -168,7 +168,7 @@ def test_blocks_change_nothing(monkeypatch):
     sims, named = every_region(*exact())
     assert len(list(sims.blocks())) == 1
     whole = {name: count(region, sims) for name, region in named}
-    monkeypatch.setattr("tarpon._passes._BLOCK_BYTES", 1)
+    monkeypatch.setattr("tarpon.simulations.passes._BLOCK_BYTES", 1)
     assert len(list(sims.blocks())) == sims.n_sims
     for name, region in named:
         np.testing.assert_array_equal(whole[name], count(region, sims), err_msg=name)

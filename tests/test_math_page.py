@@ -11,10 +11,10 @@ from scipy.stats import binom
 
 import tarpon
 from tarpon import Simulations
-from tarpon.evidence import marginal_p_values
-from tarpon.inference import swaps
-from tarpon.inference.sequential import log_softmax_bet
+from tarpon.checks import swaps
+from tarpon.checks.evidence import marginal_p_values
 from tarpon.regions import HalfLines
+from tarpon.sequential.bets import log_softmax_bet
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs" / "math").glob("*.md"))

@@ -20,11 +20,11 @@ from click.testing import CliRunner
 
 import tarpon
 from tarpon import Engine, Simulations, metrics, references
-from tarpon._sources import PlainZarr
-from tarpon._stored import Stored, Window, is_stored
 from tarpon.adapters import files
 from tarpon.cli import main
 from tarpon.engine import Unfinished
+from tarpon.simulations.sources import PlainZarr
+from tarpon.simulations.stored import Stored, Window, is_stored
 
 N_SIMS, N_DRAWS, N_DIMS = 90, 250, 3
 PART_BYTES = 2**17  # so that little data have many parts
@@ -305,7 +305,7 @@ class TestReading:
         assert reads == [(0, 40), (0, 80), (80, 90)]
 
     def test_chunks_that_span_everything_are_warned_of(self, monkeypatch):
-        monkeypatch.setattr("tarpon._stored._MOST_AT_ONCE", 1000)
+        monkeypatch.setattr("tarpon.simulations.stored._MOST_AT_ONCE", 1000)
 
         class Chunked(Foreign):
             chunks = (1, N_SIMS, N_DIMS)

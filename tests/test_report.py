@@ -15,8 +15,8 @@ from scipy.stats import binom
 
 import tarpon
 from tarpon import report
+from tarpon.checks.statistics import adjusted
 from tarpon.cli import main
-from tarpon.inference.statistics import adjusted
 from tarpon.problems import zoo
 from tarpon.report import _figures
 

@@ -23,10 +23,10 @@ from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
 import tarpon
-from tarpon._live import said
-from tarpon._running.problem import PARTS, simulated, source
 from tarpon.cli import main
 from tarpon.runner import Progress
+from tarpon.runner.problem import PARTS, simulated, source
+from tarpon.runner.view import said
 
 ROOT = Path(__file__).parents[1]
 N_SIMS, N_DRAWS, SEED = 24, 50, 7

@@ -11,10 +11,10 @@ from scipy.stats import binom
 
 import tarpon
 from tarpon import Monitor, Simulations, plots
-from tarpon.adversaries import Gambler, Quadratic
-from tarpon.inference import sequential
-from tarpon.inference.sequential import LEVELS, Wealth, log_mean, log_softmax_bet, radius, ranked
 from tarpon.problems import zoo
+from tarpon.sequential import bets
+from tarpon.sequential.adversaries import Gambler, Quadratic
+from tarpon.sequential.bets import LEVELS, Wealth, log_mean, log_softmax_bet, radius, ranked
 
 FALSE_ALARM = 1e-6
 SIZES = np.array([1, 1, 3])
@@ -61,14 +61,14 @@ class TestBets:
 
     @pytest.mark.parametrize("n_points", [2, 7, 101])
     def test_each_level_covers_its_share_of_ranks(self, n_points):
-        covered = sequential.table(n_points).covered
+        covered = bets.table(n_points).covered
         np.testing.assert_allclose(covered.mean(axis=0), LEVELS, atol=1e-12)
 
     def test_shares_add_up(self):
-        assert sequential._alternatives()[2].sum() == pytest.approx(1)
+        assert bets._alternatives()[2].sum() == pytest.approx(1)
         for n_dims, flaw in ((1, "exact"), (3, "prior_leak")):
             sims = zoo(flaw, n_sims=2, n_dims=n_dims, rng=0)
-            scores = sequential.Scores.of(sims)
+            scores = bets.Scores.of(sims)
             assert sum(scores.shares) == pytest.approx(1)
             assert ("density" in scores.names) == (sims.log_prob_samples is not None)
 
@@ -135,7 +135,7 @@ class TestLevel:
         for _ in range(300):
             points = rng.standard_normal((20, n_runs, n_dims), dtype=np.float32)
             sims = Simulations(points[1:], points[0])
-            scores = sequential.Scores.of(sims)
+            scores = bets.Scores.of(sims)
             wealth = wealth or Wealth.initial(len(scores.names), (n_runs,))
             found = [ranked(block.hidden(rng), rng) for block in sims.blocks()]
             wealth = wealth.bet(np.concatenate([ranks for ranks, _, _ in found]), *found[0][1:])
@@ -186,7 +186,7 @@ class TestBound:
     def test_covers_the_worst_error_of_a_wrong_posterior(self):
         n_runs, n_points, rng = 300, 31, np.random.default_rng(0)
         likely = np.linspace(0.5, 1.5, n_points) / n_points
-        truth = abs(likely @ sequential.table(n_points).covered - LEVELS).max()
+        truth = abs(likely @ bets.table(n_points).covered - LEVELS).max()
         wealth, held = Wealth.initial(1, (n_runs,)), np.ones(n_runs, bool)
         for t in range(200):
             ranks = rng.choice(n_points, size=(n_runs, 1), p=likely)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import binom, kstest, norm, rankdata
 
-from tarpon.inference import statistics
+from tarpon.checks import statistics
 
 FALSE_ALARM = 1e-6
 

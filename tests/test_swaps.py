@@ -12,11 +12,11 @@ from scipy.stats import binom, rankdata
 import tarpon
 from tarpon import Simulations
 from tarpon._base import threads
-from tarpon._whiten import whiten
 from tarpon.backends import _swaps
+from tarpon.checks import families, statistics, swaps
 from tarpon.engine import Unfinished
-from tarpon.inference import portfolio, statistics, swaps
 from tarpon.regions import FromCentre, HalfLines, Scores, Values
+from tarpon.simulations._whitening import whiten
 
 FALSE_ALARM = 1e-6
 
@@ -204,12 +204,12 @@ def exact(seed, n_sims=100, n_draws=50, n_dims=5):
 
 
 def p_value(samples, theta, x, seed, n_swaps=39):
-    sums = portfolio.swapped(
+    sums = families.swapped(
         Simulations(samples, theta), {}, x, n_swaps=n_swaps, rng=np.random.default_rng(seed)
     )
-    families = portfolio.families(sums)
+    by_family = families.families(sums)
     return statistics.combine(
-        np.column_stack(list(families.values())), portfolio.weights(families)
+        np.column_stack(list(by_family.values())), families.weights(by_family)
     ).p_value
 
 
@@ -507,9 +507,9 @@ class TestPartsOfSimulations:
         sims._set(part_bytes=1)
         engine = tarpon.Engine(progress=lambda *told: said.append(told))
         rng = np.random.default_rng(0)
-        portfolio.swapped(sims.on(engine.start(dict, 0)), {}, self.features, n_swaps=4, rng=rng)
+        families.swapped(sims.on(engine.start(dict, 0)), {}, self.features, n_swaps=4, rng=rng)
         plain = swaps._Recipe(statistics.components(8), np.arange(3), 5, 0, None, None)
-        parts = portfolio.parts(sims, {}, rng)
+        parts = families.parts(sims, {}, rng)
         sums = plain.sums(sims, parts=parts, slope_of=np.zeros((64, 3)), features=self.features)
         n_bytes = sum(sums[name].nbytes for name in swaps._Adder.names(sums))
         assert plain.n_bytes(3, 2) == n_bytes

@@ -6,11 +6,12 @@ from scipy.signal import lfilter
 from scipy.stats import binom
 
 import tarpon
-from tarpon import Simulations, _unequal
-from tarpon._unequal import Draws, accepted, effective
+from tarpon import Simulations
 from tarpon.adapters import chains
 from tarpon.backends._swaps import pooled_ranks, weighted_ranks
 from tarpon.references import Posterior
+from tarpon.simulations import weights
+from tarpon.simulations.weights import Draws, accepted, effective
 
 
 def weighted(n_sims, n_draws, n_dims=2, *, shift=0.4, wide=1.5, seed=0, known=True, error=0.0):
@@ -491,32 +492,32 @@ class TestDraws:
         assert (draws.number, draws.value, str(draws)) == (number, value, said)
 
     def test_without_weights_are_all_alike(self):
-        assert _unequal.draws(None, 7, approximate=False) == Draws(7, 7)
-        assert _unequal.draws(None, 7, approximate=True) == Draws(7, 7, approximate=True)
+        assert weights.draws(None, 7, approximate=False) == Draws(7, 7)
+        assert weights.draws(None, 7, approximate=True) == Draws(7, 7, approximate=True)
 
     @pytest.mark.parametrize("approximate", [False, True])
     def test_of_equal_weights_differ_in_number_alone(self, approximate):
         nothing = -np.inf
         log_weights = np.array([[3.0, -1.0, 0.0], [3.0, nothing, nothing], [3.0, -1.0, nothing]])
-        found = _unequal.draws(log_weights, 3, approximate=approximate)
+        found = weights.draws(log_weights, 3, approximate=approximate)
         assert found == Draws(1, 3, None, approximate)
 
     @pytest.mark.parametrize("approximate", [False, True])
     def test_of_unequal_weights_have_a_worth(self, approximate):
         log_weights = np.log([[1.0, 1.0], [1.0, 3.0], [2.0, 1e-300]])
         log_weights[2, 1] = -np.inf
-        found = _unequal.draws(log_weights, 3, approximate=approximate)
+        found = weights.draws(log_weights, 3, approximate=approximate)
         assert (found.fewest, found.most, found.approximate) == (2, 3, approximate)
         assert found.worth == pytest.approx((16 / 10, 16 / 6))
 
     def test_are_worth_what_their_weights_say(self):
         log_weights = np.array([[0.0, 1000.0], [np.log(3), 1000.0], [-np.inf, 1000.0]])
-        np.testing.assert_allclose(_unequal.weights(log_weights), [[1 / 3, 1], [1, 1], [0, 1]])
+        np.testing.assert_allclose(weights.relative(log_weights), [[1 / 3, 1], [1, 1], [0, 1]])
         np.testing.assert_allclose(effective(log_weights), [16 / 10, 3])
 
     def test_weights_have_double_precision(self):
         log_weights = np.array([[0.0], [-0.1]], dtype=np.float32)
-        found = _unequal.weights(log_weights)
+        found = weights.relative(log_weights)
         assert found.dtype == np.float64
         assert found[1, 0] == np.exp(float(log_weights[1, 0]))
 
@@ -534,7 +535,7 @@ class TestDense:
     theta = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
 
     def test_fills_up_with_the_mean_at_weight_zero(self):
-        out = _unequal.dense({"samples": self.rows, "theta": self.theta}, None)
+        out = weights.dense({"samples": self.rows, "theta": self.theta}, None)
         assert out["samples"].shape == (3, 3, 2)
         assert out["samples"].dtype == np.float64
         for i, row in enumerate(self.rows):
@@ -552,26 +553,28 @@ class TestDense:
 
     def test_leaves_whole_arrays_as_they_are(self):
         given = {"samples": np.zeros((4, 3, 2)), "theta": self.theta, "x": None}
-        out = _unequal.dense(given, None)
+        out = weights.dense(given, None)
         assert out == given
         assert out is not given
 
     def test_keeps_what_else_came(self):
         given = {"samples": self.rows, "theta": self.theta, "x": "anything", "log_weights": None}
-        out = _unequal.dense(given, None)
+        out = weights.dense(given, None)
         assert out["x"] == "anything"
         assert out["log_weights"] is not None
 
     def test_of_equal_numbers_gives_no_weights(self):
         rows = [np.ones((2, 2)), np.zeros((2, 2)), np.zeros((2, 2))]
-        out = _unequal.dense({"samples": rows, "theta": self.theta}, None)
+        out = weights.dense({"samples": rows, "theta": self.theta}, None)
         assert set(out) == {"samples", "theta"}
 
     def test_fills_up_what_comes_draw_by_draw(self):
         log_prob = [np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0]), np.array([6.0])]
-        weights = [np.array([0.1, 0.2]), np.array([0.3, 0.4, 0.5]), np.array([0.6])]
+        log_weights = [np.array([0.1, 0.2]), np.array([0.3, 0.4, 0.5]), np.array([0.6])]
         given = {"samples": self.rows, "theta": self.theta}
-        out = _unequal.dense({**given, "log_prob_samples": log_prob, "log_weights": weights}, None)
+        out = weights.dense(
+            {**given, "log_prob_samples": log_prob, "log_weights": log_weights}, None
+        )
         nothing = -np.inf
         np.testing.assert_array_equal(out["log_prob_samples"], [[1, 3, 6], [2, 4, 0], [0, 5, 0]])
         np.testing.assert_array_equal(
@@ -580,56 +583,56 @@ class TestDense:
         assert "log_weights_theta" not in out
         flat = {
             "samples": np.vstack(self.rows), "theta": self.theta,
-            "log_prob_samples": np.concatenate(log_prob), "log_weights": np.concatenate(weights),
+            "log_prob_samples": np.concatenate(log_prob), "log_weights": np.concatenate(log_weights),
         }  # fmt: skip
-        again = _unequal.dense(flat, [0, 2, 5, 6])
+        again = weights.dense(flat, [0, 2, 5, 6])
         for name in ("samples", "log_prob_samples", "log_weights"):
             np.testing.assert_array_equal(again[name], out[name])
 
     def test_integers_and_single_precision_stay_small(self):
         rows = [np.ones((2, 1), "f4"), np.ones((1, 1), "i2")]
-        out = _unequal.dense({"samples": rows, "theta": np.zeros((2, 1))}, None)
+        out = weights.dense({"samples": rows, "theta": np.zeros((2, 1))}, None)
         assert out["samples"].dtype == np.float32
 
     def test_integers_are_filled_up_with_fractions(self):
         rows = [np.array([[1], [2]], "i2"), np.array([[3]], "i2")]
-        out = _unequal.dense({"samples": rows, "theta": np.array([[1], [4]])}, None)
+        out = weights.dense({"samples": rows, "theta": np.array([[1], [4]])}, None)
         assert out["samples"][1, 1, 0] == 3.5
 
     def test_means_have_double_precision(self):
         draws = np.full((3, 1), 0.1, dtype=np.float32)
-        middle = _unequal._centre(draws, np.array([0.1]))
+        middle = weights._centre(draws, np.array([0.1]))
         assert middle[0] == pytest.approx((3 * float(np.float32(0.1)) + 0.1) / 4, rel=1e-15)
 
     def test_one_simulation_is_enough(self):
-        out = _unequal.dense({"samples": [self.rows[1]], "theta": self.theta[:1]}, None)
+        out = weights.dense({"samples": [self.rows[1]], "theta": self.theta[:1]}, None)
         np.testing.assert_array_equal(out["samples"][:, 0], self.rows[1])
         assert set(out) == {"samples", "theta"}
 
     def test_says_which_draws_are_wrong(self):
         with pytest.raises(TypeError, match="`samples` must hold real numbers"):
-            _unequal.dense({"samples": np.zeros((6, 2)) + 1j, "theta": self.theta}, [0, 2, 5, 6])
+            weights.dense({"samples": np.zeros((6, 2)) + 1j, "theta": self.theta}, [0, 2, 5, 6])
         flat = {"samples": np.zeros((7, 2)), "theta": self.theta}
         with pytest.raises(
             ValueError,
             match=r"^`offsets` end at 6, but `samples` has shape \(7, 2\): the last offset must "
             r"be the number of all draws together\.$",
         ):
-            _unequal.dense(flat, [0, 2, 5, 6])
+            weights.dense(flat, [0, 2, 5, 6])
         flat = {"samples": np.zeros((6, 2)), "theta": self.theta, "log_weights": np.zeros(7)}
         with pytest.raises(ValueError, match=r"but `log_weights` has shape \(7,\)"):
-            _unequal.dense(flat, [0, 2, 5, 6])
+            weights.dense(flat, [0, 2, 5, 6])
         texts = [np.ones((2, 2)), np.array([["a", "b"]]), np.ones((2, 2))]
         with pytest.raises(TypeError, match="`samples` must hold real numbers"):
-            _unequal.dense({"samples": texts, "theta": self.theta}, None)
+            weights.dense({"samples": texts, "theta": self.theta}, None)
         with pytest.raises(TypeError, match="`theta` must hold real numbers"):
-            _unequal.dense({"samples": self.rows, "theta": self.theta + 1j}, None)
+            weights.dense({"samples": self.rows, "theta": self.theta + 1j}, None)
         given = {"samples": self.rows, "theta": self.theta, "log_weights": self.rows}
         with pytest.raises(ValueError, match="`log_weights` must come as the draws do"):
-            _unequal.dense(given, None)
+            weights.dense(given, None)
         given = {"samples": self.rows, "theta": self.theta, "log_prob_samples": np.zeros(6)}
         with pytest.raises(ValueError, match="`log_prob_samples` must come as the draws do"):
-            _unequal.dense(given, None)
+            weights.dense(given, None)
 
     @pytest.mark.parametrize(
         ("given", "listed"),
@@ -643,7 +646,7 @@ class TestDense:
         ],
     )
     def test_knows_lists_of_arrays(self, given, listed):
-        assert _unequal.by_simulation(given, 2) == listed
+        assert weights.by_simulation(given, 2) == listed
 
 
 class TestBlocks:

@@ -5,52 +5,9 @@ and its size come out.
 """
 
 from ._base import lazy
-from ._version import __version__
 
-__all__ = [
-    "Check",
-    "Engine",
-    "Monitor",
-    "Plan",
-    "Result",
-    "Simulations",
-    "__version__",
-    "adapters",
-    "adversaries",
-    "check",
-    "compat",
-    "experiments",
-    "from_sampler",
-    "gate",
-    "hpd",
-    "load",
-    "metrics",
-    "plan",
-    "plots",
-    "problems",
-    "references",
-    "regions",
-    "report",
-    "run",
-    "sbc",
-    "tarp",
-]
+__getattr__, __all__ = lazy.attached(__name__, __file__)
 
-_HOME = {
-    "Check": "checks",
-    "Engine": "engine",
-    "Monitor": "monitors",
-    "Plan": "planning",
-    "Result": "results",
-    "Simulations": "simulations",
-    "check": "checks",
-    "from_sampler": "adapters.sampler",
-    "hpd": "diagnostics",
-    "load": "results",
-    "plan": "planning",
-    "run": "runner",
-    "sbc": "diagnostics",
-    "tarp": "diagnostics",
-}
 
-__getattr__, __dir__ = lazy.attached(__name__, __all__, _HOME)
+def __dir__() -> list[str]:
+    return __all__

@@ -6,18 +6,17 @@ from typing import cast
 
 import numpy as np
 
-from . import _shapes, _suspicions
 from ._base import arrays
 from ._base.arrays import Results
 from ._base.types import RNG, ArrayLike, Floats, Ints
-from ._begin import begin, simulations
 from .engine import Engine
 from .metrics import L2, Metric
 from .ranks import broken, counts, rank
 from .references import Reference, Uniform
 from .regions import Balls, HalfLines, HighestDensity, Region
 from .results import Result
-from .simulations import Simulations
+from .simulations import Simulations, alerts, shapes, simulations
+from .simulations.passes import begin
 from .verdict import Reading
 
 __all__ = ["Result", "hpd", "sbc", "tarp"]
@@ -59,8 +58,8 @@ def tarp(
         True
     """
     sims = simulations(samples, theta, x=x, on_invalid=on_invalid)
-    _shapes.needs_parameters(sims.n_dims)
-    _suspicions.warn_if_chained(sims.samples, sims.log_weights)
+    shapes.needs_parameters(sims.n_dims)
+    alerts.warn_if_chained(sims.samples, sims.log_weights)
     settings = {"reference": repr(reference), "metric": repr(metric)}
     sims, seed = begin("TARP", sims, engine, rng, reference=reference, metric=metric)
     place, break_ties = np.random.default_rng(seed).spawn(2)
@@ -149,8 +148,8 @@ def sbc(
         (500, 2)
     """
     sims = simulations(samples, theta, names=names, on_invalid=on_invalid)
-    _shapes.needs_parameters(sims.n_dims)
-    _suspicions.warn_if_chained(sims.samples, sims.log_weights)
+    shapes.needs_parameters(sims.n_dims)
+    alerts.warn_if_chained(sims.samples, sims.log_weights)
     sims, seed = begin("SBC", sims, engine, rng)
     ranks = rank(sims.points_alone(), HalfLines(), np.random.default_rng(seed))
     named = tuple(sims.names or ())

@@ -7,9 +7,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import PercentFormatter
 
+from . import bands
 from ._base.text import Estimate
 from ._base.types import Floats
-from .inference import bands
 from .verdict import normal_scores
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .checks import Check
-    from .evidence import Pair, Trend
-    from .monitors import Monitor
+    from .checks.evidence import Pair, Trend
     from .results import Result
+    from .sequential.monitor import Monitor
 
 __all__ = [
     "coverage",

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from . import _shapes, references
 from ._base import arguments
 from ._base.arrays import host
 from ._base.types import Array, ArrayLike, Floats
-from ._shapes import array, finite
-from .simulations import Simulations
+from .simulations import Simulations, shapes
+from .simulations.shapes import array, finite
 
 __all__ = [
     "Around",
@@ -115,7 +114,7 @@ class Fixed:
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
         """Return the points, the same for all simulations if there is but one."""
-        points = _shapes.array("points", self.points)
+        points = shapes.array("points", self.points)
         shape = (sims.n_sims, sims.n_dims)
         if points.shape not in (shape, shape[1:]) and not (points.ndim == 0 and shape[1] == 1):
             raise ValueError(
@@ -147,8 +146,8 @@ class Prior:
     def draw(self, sims: Simulations, rng: Generator) -> Array:
         """Return one point a simulation, chosen or sampled."""
         if callable(self.source):
-            return _shapes.array("prior", self.source(sims.n_sims, rng))
-        points = _shapes.array("prior", self.source)
+            return shapes.array("prior", self.source(sims.n_sims, rng))
+        points = shapes.array("prior", self.source)
         points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
         if points.ndim != 2 or points.shape[1] != sims.n_dims or not len(points):
             raise ValueError(
@@ -188,7 +187,7 @@ class Several:
                 "and there is but one last."
             )
         sizes = sims.n_sims, sims.n_dims
-        return np.stack([references.reference_points(points, *sizes) for points in drawn], axis=1)
+        return np.stack([reference_points(points, *sizes) for points in drawn], axis=1)
 
 
 @dataclass(frozen=True)
@@ -239,8 +238,8 @@ class Around:
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
         """Return one point a simulation, from about what the function makes of its observation."""
-        x = _shapes.needs_x(sims.x, "`Around`")
-        points = _shapes.array("points", self.function(x))
+        x = shapes.needs_x(sims.x, "`Around`")
+        points = shapes.array("points", self.function(x))
         points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
         return points + np.asarray(self.spread) * rng.standard_normal(points.shape)
 
@@ -265,8 +264,8 @@ class Learned:
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
         """Return one guess a simulation, of a model that is fitted to the pool."""
-        observed = _shapes.needs_x(sims.x, "`Learned`")
-        theta, x = _shapes.array("theta", self.theta), _shapes.array("x", self.x)
+        observed = shapes.needs_x(sims.x, "`Learned`")
+        theta, x = shapes.array("theta", self.theta), shapes.array("x", self.x)
         theta = theta[:, None] if theta.ndim == 1 else theta
         if theta.shape[1:] != (sims.n_dims,) or x.shape[1:] != observed.shape[1:]:
             raise ValueError(

@@ -12,16 +12,16 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.random import Generator
 
-from . import backends, references, regions
+from . import backends, references
 from . import metrics as _metrics
 from ._base.arrays import beside, double, host, single
 from ._base.types import Array, ArrayLike, Floats, Ints
-from ._shapes import where_it_is
-from ._stored import Rows, Window
-from .blocks import Block
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
 from .simulations import Simulations
+from .simulations.blocks import Block
+from .simulations.shapes import where_it_is
+from .simulations.stored import Rows, Window
 
 __all__ = [
     "Balls",
@@ -281,7 +281,7 @@ def standing(region: Region, block: Block) -> tuple[Array, Array]:
 
 def _scores(region: Region, block: Block) -> Array:
     shape = (block.n_points, block.where.stop - block.where.start)
-    return regions.scores(region.scores(block), shape)
+    return scores(region.scores(block), shape)
 
 
 def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import curves, verdict
+from . import bands, curves, verdict
 from ._base import arguments, disk, optional, text
 from ._base.types import RNG, Floats
-from ._unequal import Draws
 from ._version import __version__
+from .bands import Band
 from .curves import Curve
-from .inference import bands
-from .inference.bands import Band
 from .ranks import Ranks
+from .simulations.weights import Draws
 from .verdict import Reading
 
 if TYPE_CHECKING:

@@ -106,4 +106,4 @@ def test_commands_and_plugins_are_there(wheel):
     (text,) = (wheel[name] for name in wheel if name.endswith("/entry_points.txt"))
     points.read_string(text.decode())
     assert dict(points["console_scripts"]) == {"tarpon": "tarpon.cli:main"}
-    assert dict(points["pytest11"]) == {"tarpon": "tarpon.pytest_plugin"}
+    assert dict(points["pytest11"]) == {"tarpon": "tarpon.gate.pytest_plugin"}

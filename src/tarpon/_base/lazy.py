@@ -1,24 +1,31 @@
 """Names that are imported when they are first used, so that `tarpon --help` answers at once."""
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from pathlib import Path
 
 
-def attached(
-    package: str, names: Sequence[str], home: Mapping[str, str]
-) -> tuple[Callable[[str], object], Callable[[], Sequence[str]]]:
-    """Return `__getattr__` and `__dir__` of a package.
+def attached(package: str, file: str) -> tuple[Callable[[str], object], list[str]]:
+    """Return `__getattr__` and `__all__` of a package, as its stub lists them.
+
+    The stub stands beside `__init__.py` and has one line per name, `from .home import name as
+    name`, so that names are listed once, for type checkers and at run time alike.
 
     Arguments:
         package: Its name.
-        names: What it exports.
-        home: The module of each name that is no module itself.
+        file: Its `__file__`.
     """
+    lines = (line.split() for line in Path(file).with_suffix(".pyi").read_text().splitlines())
+    homes = {words[3]: words[1] for words in lines if words[:1] == ["from"]}
 
     def attribute(name: str) -> object:
-        if name not in names:
+        if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(f".{home.get(name, name)}", package)
-        return getattr(module, name) if name in home else module
+        if homes[name] == ".":
+            return importlib.import_module(f".{name}", package)
+        home = importlib.import_module(homes[name], package)
+        if hasattr(home, name):
+            return getattr(home, name)
+        return importlib.import_module(f"{homes[name]}.{name}", package)
 
-    return attribute, lambda: names
+    return attribute, sorted(homes)

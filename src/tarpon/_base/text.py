@@ -28,6 +28,11 @@ def number(value: float, digits: int = 2) -> str:
     return f"> {_LARGEST:g}" if value > _LARGEST else f"{value:.{digits}g}"
 
 
+def in_digits(value: float) -> str:
+    """Return a number, which may be a p-value, in three digits."""
+    return number(value, 3) if value > 0 else f"{value:.3g}"
+
+
 def stated(name: str, value: float, digits: int = 2) -> str:
     """Return `p = 0.012`, say, or `p < 1e-300`."""
     shown = number(value, digits)

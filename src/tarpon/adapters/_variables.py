@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _shapes
 from .._base.types import Array, ArrayLike
+from ..simulations import shapes
 
 
 def columns(variables: Mapping[str, ArrayLike], n_leading: int) -> tuple[list[str], Array]:
@@ -21,7 +21,7 @@ def columns(variables: Mapping[str, ArrayLike], n_leading: int) -> tuple[list[st
         >>> names, numbers.shape
         (['mu', 'beta[0]', 'beta[1]'], (5, 3))
     """
-    arrays = {name: _shapes.array(name, values) for name, values in variables.items()}
+    arrays = {name: shapes.array(name, values) for name, values in variables.items()}
     leading = _leading(arrays, n_leading)
     names = [full for name, a in arrays.items() for full in _names(name, a.shape[n_leading:])]
     flat = [array.reshape(*leading, -1) for array in arrays.values()]
@@ -29,8 +29,8 @@ def columns(variables: Mapping[str, ArrayLike], n_leading: int) -> tuple[list[st
 
 
 def _leading(arrays: Mapping[str, Array], n_leading: int) -> tuple[int, ...]:
-    shapes = {array.shape[:n_leading] for array in arrays.values()}
-    if len(shapes) != 1 or len(shape := shapes.pop()) != n_leading:
+    leading = {array.shape[:n_leading] for array in arrays.values()}
+    if len(leading) != 1 or len(shape := leading.pop()) != n_leading:
         given = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise ValueError(
             f"all variables must have the same {n_leading} leading axes, but got "
@@ -61,7 +61,7 @@ def truths(
         theta = {name: [named(one, name) for one in theta] for name in variables}
     if isinstance(theta, Mapping):
         return columns({name: named(theta, name) for name in variables}, 1)[1]
-    return _shapes.array("theta", theta)
+    return shapes.array("theta", theta)
 
 
 def named(theta: Mapping[str, Any], name: str) -> Any:

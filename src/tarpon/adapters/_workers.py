@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .. import _shapes
 from .._base.types import Array
+from ..simulations import shapes
 
 _LONGEST_REASON, _MOST_REASONS = 200, 3
 
@@ -163,7 +163,7 @@ def _reasons(failed: Mapping[int, BaseException]) -> str:
 
 def shaped(drawn: Any, n_draws: int, n_dims: int) -> Array:
     """Return the draws of one simulation as an array, `(n_draws, n_dims)`."""
-    draws = _shapes.array("draws", drawn)
+    draws = shapes.array("draws", drawn)
     if draws.ndim == 1 and n_dims == 1:
         draws = draws[:, None]
     if draws.shape != (n_draws, n_dims):

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _shapes
 from .._base.types import Array, ArrayLike, Floats
-from ..simulations import Simulations
+from ..simulations import Simulations, shapes
 
 __all__ = ["effective", "thin"]
 
@@ -54,7 +53,7 @@ def thin(
         True
     """
     each = _each(chains, 3)
-    _one_for_each(len(each), _shapes.array("theta", theta))
+    _one_for_each(len(each), shapes.array("theta", theta))
     if log_prob_chains is None:
         worth = [_worth(chain) for chain in each]
     else:
@@ -108,7 +107,7 @@ def effective(chain: ArrayLike, log_prob: ArrayLike | None = None) -> Floats:
         log_prob: The log-density of every step, `(n_chains, n_steps)`.
     """
     array_stats = _array_stats()
-    scores = _scores(_shapes.array("chain", chain).astype(float), log_prob)
+    scores = _scores(shapes.array("chain", chain).astype(float), log_prob)
     axes = {"chain_axis": 0, "draw_axis": 1}
     bulk = array_stats.ess(scores, method="bulk", **axes)
     tail = array_stats.ess(scores, method="tail", prob=_TAILS, **axes)
@@ -135,9 +134,9 @@ def _worth(chain: Array, log_prob: Array | None = None) -> float:
 def _each(chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
     """Return one array `(n_chains, n_steps, ...)` a simulation."""
     if isinstance(chains, list | tuple):
-        rows = [_shapes.array("chains", chain) for chain in chains]
+        rows = [shapes.array("chains", chain) for chain in chains]
     else:
-        whole = _shapes.array("chains", chains)
+        whole = shapes.array("chains", chains)
         if whole.ndim not in (n_axes, n_axes + 1):
             wanted = ("n_chains", "n_steps", "n_sims", "n_dims")[: n_axes + 1]
             raise ValueError(

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _shapes
 from .._base.types import Array, ArrayLike
-from ..simulations import Simulations
+from ..simulations import Simulations, shapes
 from . import _fits, _variables
 
 
@@ -66,7 +65,7 @@ def from_bilby(
         draws = _fits.picked(result["posterior"]["content"], variables, k)
         injected = result["injection_parameters"]
         samples.append(np.stack([_column(path, draws, name) for name in variables], axis=1))
-        truths.append([_shapes.array(n, _variables.named(injected, n)) for n in variables])
+        truths.append([shapes.array(n, _variables.named(injected, n)) for n in variables])
     return Simulations(samples, np.asarray(truths), names=variables, x=x, on_invalid=on_invalid)
 
 
@@ -90,7 +89,7 @@ def _result(path: str | Path) -> dict[str, Any]:
 
 
 def _column(path: str | Path, draws: dict[str, Any], name: str) -> Array:
-    values = _shapes.array(name, draws[name])
+    values = shapes.array(name, draws[name])
     if values.ndim != 1:
         raise ValueError(f"{str(path)!r}: the draws of {name!r} must be a list of numbers.")
     return values

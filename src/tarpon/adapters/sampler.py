@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from .. import _shapes
 from .._base import arguments, threads
 from .._base.progress import Bar
 from .._base.types import RNG, Array, ArrayLike
-from ..simulations import Simulations
+from ..simulations import Simulations, shapes
 from . import _workers
 
 Progress = Callable[[str, int, int], None]
@@ -104,9 +103,9 @@ def told(
 def problem(theta: ArrayLike, x: ArrayLike, n_draws: int) -> tuple[Array, Array]:
     """Return truths and observations that agree: better found out before an hour than after."""
     arguments.positive("n_draws", n_draws)
-    theta = _shapes.array("theta", theta)
-    _, truths = _shapes.points(np.empty((1, *theta.shape)), theta)
-    return truths, _shapes.needs_x(_shapes.observations(x, len(truths)), "a sampler")
+    theta = shapes.array("theta", theta)
+    _, truths = shapes.points(np.empty((1, *theta.shape)), theta)
+    return truths, shapes.needs_x(shapes.observations(x, len(truths)), "a sampler")
 
 
 def _name_of_rng(sampler: Callable[..., ArrayLike]) -> str:

@@ -61,6 +61,12 @@ class Swaps(Protocol):
         """Rank all points among the first `n_points`; return how often each is tied too."""
         ...
 
+    def weighted_ranks(
+        self, scores: Array, weights: Floats, played: Ints, n_levels: int
+    ) -> tuple[Array, Array]:
+        """Rank points by the weight below them, in levels; on the CPU alone."""
+        ...
+
     def add_moments(self, ranks: Array, slots: Ints, table: Array, sums: Array) -> None:
         """Add functions of the ranks of the points that play the truth, score by score."""
         ...

@@ -67,7 +67,7 @@ def run(problem: str, **given: Any) -> None:
     try:
         study = _study(problem, store, path.name, **given)
     except KeyboardInterrupt:
-        from .._running.store import n_kept
+        from ..runner.store import n_kept
 
         click.echo(
             f"\nstopped: {n_kept(store)} simulations are in {str(store)!r}. The same command "
@@ -91,8 +91,8 @@ def _write(study: Study, name: str, plot: Path | None, report: Path | None, **gi
 
 
 def _study(problem: str, store: Path, label: str, **given: Any) -> Study:
-    from .._live import View
     from ..runner import run
+    from ..runner.view import View
 
     with client(given["scheduler"]) as executor, View(label) as view:
         return run(

@@ -77,7 +77,7 @@ def plan(n_dims: int, as_json: bool, **given: Any) -> None:
     Example:  tarpon plan 10 --bias 0.3
               tarpon plan 2 --width 0.1 --n-draws 200
     """
-    from ..planning import plan
+    from ..checks.plan import plan
 
     found = plan(n_dims, **{name: value for name, value in given.items() if value is not None})
     say(json.dumps(asdict(found), indent=2) if as_json else str(found))
@@ -153,8 +153,7 @@ def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
 def _outcome_tables(name: str, outcome: Outcome) -> Iterator[Any]:
     from rich.table import Table
 
-    from .._base.text import stated
-    from ..experiments._lab import in_digits
+    from .._base.text import in_digits, stated
 
     claims = Table("number", "must be", "is", "", title=name, title_justify="left")
     for claim in outcome.claims:

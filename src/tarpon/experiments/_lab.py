@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from scipy.stats import binom
 
-from .._base.text import number
 from .._base.threads import n_allowed
 from ..checks import Check
 from ..diagnostics import Result
@@ -101,11 +100,6 @@ class Claim:
         if low is not None and high is not None:
             return low if low == high else f"{low} to {high}"
         return f"≥ {low}" if high is None else f"≤ {high}"
-
-
-def in_digits(value: float) -> str:
-    """Return the number of a claim, which may be a p-value."""
-    return number(value, 3) if value > 0 else f"{value:.3g}"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..problems._lensing import Sampler
+    from ..problems.lensing import Sampler
 
 _SAMPLERS = ("exact", "biased")
 _NOISE = 0.1

@@ -8,9 +8,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from .._base.text import number
+from .._base.text import in_digits, number
 from .._version import __version__
-from ._lab import Lab, Outcome, in_digits
+from ._lab import Lab, Outcome
 
 _INTRODUCTION = """\
 # Experiments

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from .._base.disk import replacing
 from .._base.text import number, stated
 from ..checks import Check
-from ..inference.portfolio import SEES
+from ..checks.families import SEES
 from ..results import Result, versions
 from ._study import Study
 from ._svg import NOT_XML

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from .. import plots
 from .._base.text import stated
 from ..checks import Check
+from ..checks.evidence import Pair, Trend
+from ..checks.findings import Finding
 from ..diagnostics import Result
-from ..evidence import Pair, Trend
-from ..findings import Finding
 from ..ranks import Ranks
 from ..verdict import Reading
 from ._svg import Draw, drawn

@@ -10,9 +10,9 @@ import numpy as np
 from .._base.text import Estimate
 from .._base.types import Floats
 from ..checks import Check
-from ..effects import Parameter
-from ..evidence import Looked, Trend
-from ..findings import Finding
+from ..checks.evidence import Looked, Trend
+from ..checks.findings import Finding
+from ..checks.parameters import Parameter
 from ._figures import (
     Figure,
     coverage,

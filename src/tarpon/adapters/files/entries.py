@@ -1,0 +1,147 @@
+"""What is found in a file before anything of it is read, and how much memory it may take."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._base.types import Array, ArrayLike
+
+MOST_ARRAYS = 1000
+_MOST_AXES = 32
+_LONGEST = 2**62
+_ALWAYS = 64 * 2**20  # bytes that any file may take
+_RATIO = 200  # draws are noise: a file that unpacks to more than so many times its size has none
+_UNKNOWN_MEMORY = 8 * 2**30
+_WORD = 64  # bytes that a word takes in memory, or more
+_WORDS = "OSTU"  # the kinds of NumPy's types that may hold words
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """An array of a file, before it is read.
+
+    Arguments:
+        shape: Its shape, as the file declares it.
+        dtype: Its type.
+        open: Returns it: the numbers, or something that reads them when they are asked for.
+        dims: The names of its axes, where the file has them.
+        in_memory: Whether all of it comes into memory when it is opened.
+        at_once: How many bytes come into memory with any part of it.
+        refused: Why it may not be opened.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    open: Callable[[], ArrayLike]
+    dims: tuple[str, ...] = ()
+    in_memory: bool = False
+    at_once: int = 0
+    refused: str = ""
+
+    def __post_init__(self) -> None:
+        sizes = self.shape
+        if any(type(n) is not int or n < 0 for n in sizes) or len(sizes) > _MOST_AXES:
+            raise ValueError(f"a shape of {short(sizes)} cannot be")
+        if prod(n or 1 for n in sizes) * max(self.dtype.itemsize, 1) > _LONGEST:
+            raise ValueError(f"a shape of {short(sizes)} is larger than any disk")
+
+    @property
+    def n_bytes(self) -> int:
+        """The memory that all of it takes."""
+        return prod(self.shape) * (_WORD if self.dtype.hasobject else self.dtype.itemsize)
+
+    @property
+    def is_numbers(self) -> bool:
+        """Whether it holds real numbers."""
+        return self.dtype.kind in "biuf"
+
+    @property
+    def is_words(self) -> bool:
+        """Whether it is a list of words."""
+        return self.dtype.kind in _WORDS and len(self.shape) == 1
+
+    @property
+    def kind(self) -> str:
+        """What it holds, in a word."""
+        return "words" if self.is_words else "refused" if self.refused else str(self.dtype)
+
+    def needs(self, axis: int | None) -> int:
+        """Return how many bytes come into memory at once.
+
+        Arguments:
+            axis: The axis that counts the simulations, if it is read a few at a time.
+        """
+        if self.in_memory or axis is None or len(self.shape) <= axis:
+            return self.n_bytes
+        return max(self.at_once, self.n_bytes // max(self.shape[axis], 1))
+
+
+def refused(why: str) -> Found:
+    """Return something of a file that is not opened, and why."""
+    return Found((), np.dtype("V"), lambda: None, refused=why)
+
+
+def listed(words: ArrayLike) -> Found:
+    """Return names that were read already."""
+    words = [str(word) for word in np.ravel(np.asarray(words)).tolist()]
+    return Found((len(words),), np.dtype("U"), lambda: words, in_memory=True)
+
+
+def at_hand(array: Array) -> Found:
+    """Return an array that was read already."""
+    return Found(array.shape, array.dtype, lambda: array, in_memory=True)
+
+
+def memory(path: Path, most_bytes: int | None) -> int:
+    """Return how many bytes of memory a file may take."""
+    if most_bytes is not None:
+        return most_bytes
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # where there is no such thing
+        there = _UNKNOWN_MEMORY
+    return min(there // 2, max(_ALWAYS, _RATIO * _on_disk(path)))
+
+
+def _on_disk(path: Path) -> int:
+    if (path / "zarr.json").exists():
+        return sum(n_bytes for _, n_bytes, _ in tree(path))
+    files = path.glob("*.npy") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def tree(path: Path) -> list[tuple[str, int, bool]]:
+    """Return every file below a folder: its name, its size, and whether it is a link."""
+    files, folders = [], [""]
+    while folders:
+        below = folders.pop()
+        with os.scandir(path / below) as entries:
+            for entry in entries:
+                name = f"{below}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{name}/")
+                else:
+                    n_bytes = entry.stat().st_size if entry.is_file() else 0
+                    files.append((name, n_bytes, not entry.is_file(follow_symlinks=False)))
+    return files
+
+
+def size(n_bytes: int) -> str:
+    """Return a number of bytes as people say it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000  # type: ignore[assignment]
+    return f"{n_bytes:.3g} TB"
+
+
+def short(words: object, most: int = 200) -> str:
+    """Return words that came from a file as one short line that a terminal can print."""
+    line = " ".join(str(words).split())
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    return line if len(line) <= most else f"{line[: most - 1]}…"

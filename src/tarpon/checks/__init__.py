@@ -1,0 +1,372 @@
+"""`check`: every angle at once, and one exact answer."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import regions
+from .._base import arguments, arrays, optional
+from .._base.text import Estimate, dropped, stated
+from .._base.types import RNG, Array, ArrayLike, Floats
+from .._version import __version__
+from ..engine import Engine
+from ..regions import Region, Scores, Values
+from ..results import CITATION
+from ..simulations import Simulations, alerts, shapes, simulations
+from ..simulations.passes import begin
+from ..simulations.weights import Draws
+from . import families, power, swaps
+from .evidence import Evidence, marginal_p_values
+from .findings import Finding, findings, warnings
+from .parameters import Effects, Parameter, measure
+from .power import Detectable
+from .statistics import combine
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+_MOST_PRINTED = 4
+# What a study must be able to see before its silence says anything.
+_TELLING_BIAS, _TELLING_WIDTH = 0.5, 0.3
+
+Score = Region | Callable[[Array, Array | None], Array] | tuple[ArrayLike, ArrayLike]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One angle of the test.
+
+    Arguments:
+        name: Its name.
+        sees: What it looks for.
+        p_value: Its own exact p-value.
+        adjusted: The same, adjusted for the number of families.
+    """
+
+    name: str
+    sees: str
+    p_value: float
+    adjusted: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Check:
+    """What all angles together say.
+
+    Arguments:
+        p_value: Exact for all families together, at any size of the study.
+        level: The level of the test.
+        findings: The flaws, worst first; empty unless the posteriors are inaccurate.
+        families: Every angle with its p-values, most telling first.
+        parameters: Bias, width and coverage, parameter by parameter.
+        detectable: The smallest errors that this study would have caught.
+        warnings: What is odd about the draws, whatever the test says.
+        n_sims: The number of simulations.
+        draws: How many draws each has.
+        n_dropped: How many invalid simulations were left out.
+        n_swaps: The number of swaps.
+        seed: The integer that gives this check again, as `rng=`.
+        evidence: What stands behind the findings, for tables and figures.
+    """
+
+    p_value: float
+    level: float
+    findings: tuple[Finding, ...]
+    families: tuple[Family, ...]
+    parameters: tuple[Parameter, ...]
+    detectable: Detectable
+    warnings: tuple[str, ...]
+    n_sims: int
+    draws: Draws
+    n_dropped: int
+    n_swaps: int
+    seed: int
+    evidence: Evidence
+
+    @property
+    def outcome(self) -> str:
+        """One of "inaccurate", "no evidence against" and "too few to say"."""
+        if self.p_value <= self.level:
+            return "inaccurate"
+        seen = self.detectable
+        telling = seen.bias <= _TELLING_BIAS and seen.width <= _TELLING_WIDTH
+        return "no evidence against" if telling else "too few to say"
+
+    def plot(self, *, ax: "Axes | None" = None) -> "Axes":
+        """Draw the bias and width of every parameter."""
+        from .. import plots
+
+        return plots.effects(self, ax=ax)
+
+    def report(self, path: str | Path, *, name: str = "") -> None:
+        """Write one HTML file with everything that the check found, for a browser or a mail.
+
+        Arguments:
+            path: Where it goes.
+            name: What was checked, for the title.
+        """
+        from .. import report
+
+        report.write(path, self, names=[name] if name else None)
+
+    @property
+    def citation(self) -> str:
+        """The papers behind the test, to cite along with tarpon."""
+        return CITATION
+
+    def _repr_html_(self) -> str:
+        from .. import report
+
+        return report.card(self)
+
+    def to_frame(self, table: str = "findings") -> "DataFrame":
+        """Return one of the tables as a pandas DataFrame.
+
+        Arguments:
+            table: "findings", "families" or "parameters". What comes with an interval has three
+                columns: `bias`, `bias_low` and `bias_high`, say.
+
+        Example:
+            >>> check = tarpon.check(tarpon.problems.zoo("narrow", n_dims=2, rng=0), rng=0)
+            >>> list(check.to_frame("families").columns)
+            ['name', 'sees', 'p_value', 'adjusted']
+        """
+        kind = _TABLES[arguments.one_of("table", table, list(_TABLES))]
+        rows = [_row(entry) for entry in getattr(self, table)]
+        empty = None if rows else [field.name for field in fields(kind)]
+        return optional.package("pandas", "io").DataFrame(rows, columns=empty)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that a program or a log would keep."""
+        return {
+            "schema": "tarpon-check-1",
+            "outcome": self.outcome,
+            "p_value": self.p_value,
+            "level": self.level,
+            "findings": [asdict(finding) | {"text": str(finding)} for finding in self.findings],
+            "families": [asdict(family) for family in self.families],
+            "parameters": [asdict(parameter) for parameter in self.parameters],
+            "detectable": {
+                name: None if np.isinf(size) else size
+                for name, size in asdict(self.detectable).items()
+            },
+            "warnings": list(self.warnings),
+            "n_sims": self.n_sims,
+            "draws": asdict(self.draws),
+            "n_dropped": self.n_dropped,
+            "n_swaps": self.n_swaps,
+            "seed": self.seed,
+            "evidence": self.evidence.to_dict(),
+            "version": __version__,
+        }
+
+    def to_json(self) -> str:
+        """Return the same as JSON."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __repr__(self) -> str:
+        flaws = f": {self.findings[0]}" if self.findings else ""
+        return (
+            f"check of {self.n_sims} simulations × {self.draws}, "
+            f"{stated('p', self.p_value)}: {self.outcome}{flaws}"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(_summary(self))
+
+
+def check(
+    samples: ArrayLike | Simulations,
+    theta: ArrayLike | None = None,
+    *,
+    x: ArrayLike | None = None,
+    log_prob_samples: ArrayLike | None = None,
+    log_prob_theta: ArrayLike | None = None,
+    log_weights: ArrayLike | None = None,
+    log_weights_theta: ArrayLike | None = None,
+    names: list[str] | None = None,
+    scores: Mapping[str, Score] | None = None,
+    summary: Callable[[Array], ArrayLike] | None = None,
+    level: float = 0.05,
+    n_swaps: int = 999,
+    rng: RNG = None,
+    on_invalid: str = "raise",
+    engine: Engine = Engine(),
+) -> Check:
+    r"""Test posteriors from every angle, with one exact p-value.
+
+    Marginals, correlations, distances from the centre, from the draws and from random points,
+    dependence on the data, and the estimator's density are ranked together; swapping truths
+    with draws gives the distribution of all of them under accuracy, whatever their dependence.
+
+    Arguments:
+        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; a list with one
+            array a simulation; or `Simulations`.
+        theta: The true parameters, `(n_sims, n_dims)`.
+        x: The observations, `(n_sims, ...)`. Without them, an estimator that ignores the data
+            cannot be told from one that uses them.
+        log_prob_samples: The estimator's log-density of its draws, `(n_draws, n_sims)`.
+        log_prob_theta: The same of the truths, `(n_sims,)`.
+        log_weights: The logarithms of the draws' weights, `(n_draws, n_sims)`.
+        log_weights_theta: The same of the truths, `(n_sims,)`.
+        names: One name a parameter.
+        scores: More scores by name: a function of `theta` and `x`, a region, or arrays of values
+            for draws and truths.
+        summary: A function of the observations that returns what matters in them; of stored
+            ones it is given a few simulations at a time.
+        level: The level of the test.
+        n_swaps: The number of swaps; the p-value is at least 1 / (n_swaps + 1).
+        rng: A seed or a generator.
+        on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
+        engine: Where blocks are computed, and where their results are kept.
+
+    Returns:
+        A `Check`.
+
+    Example:
+        >>> sims = tarpon.problems.zoo("narrow", n_dims=10, rng=0)
+        >>> tarpon.check(sims, rng=0).outcome
+        'inaccurate'
+    """
+    sims = simulations(
+        samples, theta, x=x, log_prob_samples=log_prob_samples, log_prob_theta=log_prob_theta,
+        log_weights=log_weights, log_weights_theta=log_weights_theta,
+        names=names, on_invalid=on_invalid,
+    )  # fmt: skip
+    shapes.needs_parameters(sims.n_dims)
+    swaps.needs_at_least(sims.n_sims, sims.n_draws)
+    level = arguments.probability("level", level)
+    n_swaps = swaps.enough_swaps(n_swaps, level)
+    sims, seed = begin(
+        "check", sims, engine, rng, n_swaps=n_swaps, scores=scores or {}, summary=summary
+    )
+    return _checked(
+        sims, scores or {}, _data(sims, summary), level=level, n_swaps=n_swaps, seed=seed
+    )
+
+
+def _checked(
+    sims: Simulations,
+    scores: Mapping[str, Score],
+    data: Array | None,
+    *,
+    level: float,
+    n_swaps: int,
+    seed: int,
+) -> Check:
+    """Swap truths with draws, and say what that shows."""
+    swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
+    sums = families.swapped(
+        sims if scores else sims.without("x"),
+        {name: _region(score, sims) for name, score in scores.items()},
+        data,
+        n_swaps=n_swaps,
+        rng=swapping,
+        plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
+        beside=measure,
+    )
+    by_family = families.families(sums)
+    combined = combine(np.column_stack(list(by_family.values())), families.weights(by_family))
+    sums_here = sums.on_host()
+    effects = Effects.of(sims, sums.measured, break_ties)
+    rejected = combined.p_value <= level
+    return Check(
+        p_value=combined.p_value,
+        level=level,
+        findings=findings(sims, sums_here, by_family, effects, level) if rejected else (),
+        families=_families(by_family, combined.single, combined.adjusted),
+        parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here)),
+        detectable=power.detectable(sums, level),
+        warnings=warnings(effects, alerts.chained(sims.samples, sims.log_weights)),
+        n_sims=sims.n_sims,
+        draws=sims.draws,
+        n_dropped=sims.n_dropped,
+        n_swaps=n_swaps,
+        seed=seed,
+        evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),
+    )
+
+
+def _families(names: Iterable[str], single: Floats, adjusted: Floats) -> tuple[Family, ...]:
+    """Return the families with their p-values, most telling first."""
+    table = [
+        Family(name, families.SEES.get(name, "your own score"), float(p), float(among_all))
+        for name, p, among_all in zip(names, single, adjusted, strict=True)
+    ]
+    return tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value)))
+
+
+_TABLES = {"findings": Finding, "families": Family, "parameters": Parameter}
+
+
+def _row(entry: Finding | Family | Parameter) -> dict[str, str | float]:
+    """Return a line of a table, with intervals spread over three columns."""
+    row: dict[str, str | float] = {}
+    for field in fields(entry):
+        value = getattr(entry, field.name)
+        if isinstance(value, Estimate):
+            row |= {
+                field.name: value.value,
+                f"{field.name}_low": value.low,
+                f"{field.name}_high": value.high,
+            }
+        else:
+            row[field.name] = ", ".join(value) if isinstance(value, tuple) else value
+    return row
+
+
+def _region(score: Score, sims: Simulations) -> Region:
+    if isinstance(score, Region):
+        return score
+    if callable(score):
+        return Scores(score)
+    draws, truths = score
+    draws = shapes.where_it_is("scores", draws, 1)
+    truths = arrays.beside(shapes.array("scores", truths), draws)
+    regions.score_shapes(draws.shape, truths.shape, sims.n_draws, sims.n_sims)
+    return Values(draws, truths)
+
+
+def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Array | None:
+    if sims.x is None:
+        return None
+    if summary is None:
+        return sims.x
+    if sims.at_hand:
+        return shapes.array("summary(x)", summary(sims.x))
+    step = sims.step()
+    parts = (sims.x[start : start + step] for start in range(0, sims.n_sims, step))
+    return np.concatenate([shapes.array("summary(x)", summary(part)) for part in parts])
+
+
+def _summary(check: Check) -> list[str]:
+    """Return what a colleague would say."""
+    exact = "approximate" if check.draws.approximate else "exact"
+    lines = [
+        f"{check.outcome.upper()}  {stated('p', check.p_value, 3)} ({exact}, {check.n_swaps} "
+        f"swaps), {check.n_sims} simulations{dropped(check.n_dropped)} × {check.draws} × "
+        f"{len(check.parameters)} parameter{'s' * (len(check.parameters) > 1)}"
+    ]
+    lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings[:_MOST_PRINTED], 1)]
+    if len(check.findings) > _MOST_PRINTED:
+        lines.append(f"  and {len(check.findings) - _MOST_PRINTED} more in `findings`")
+    if check.findings:
+        lines.append("  Seen by: " + ", ".join(_seen_by(check)))
+    lines.append(f"  With 90% probability this study would have caught {check.detectable}.")
+    lines += [f"  Warning: {warning}" for warning in check.warnings]
+    if check.outcome == "too few to say":
+        lines.append(
+            "  More simulations are needed before silence means anything: "
+            f"tarpon.plan({len(check.parameters)}, bias=0.3) says how many."
+        )
+    return lines
+
+
+def _seen_by(check: Check) -> list[str]:
+    seen = [family.name for family in check.families if family.adjusted <= check.level]
+    return seen[:6] or ["no family alone, all of them together"]

@@ -1,0 +1,212 @@
+r"""Beyond bias and width: what else shows in ranks once these two are taken out.
+
+Truths that lie to one side of their draws, or scatter more widely, raise the statistics of every
+other flaw along. So before one is named beside them, it is looked for again, in ranks that are
+measured by what bias and width alone would do to them.
+
+Where draws are standard normal, let truths be :math:`b + s t` with :math:`t` standard normal. Of
+:math:`n` draws, a truth has a binomial number below it, so that a rank :math:`r` is as likely as
+
+.. math:: P(r) = \int \mathrm{Bin}\big(r; n, \Phi(b + s t)\big)\, \varphi(t)\, dt,
+          \qquad h_m(r) = \mathrm{E}\left[\frac{He_m(t)}{\sqrt{m!}} \,\middle|\, r\right].
+
+All :math:`h_m` have mean zero under such truths. Setting the means of the first two to zero gives
+the likeliest :math:`b` and :math:`s`; the third and fourth are what is left of skewness and tails.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._base.types import Array, Floats, Ints
+from ..ranks import Ranks
+from .parameters import Effects
+from .swaps import Sums
+
+_EDGES = np.concatenate([[-np.inf], np.arange(-8.0, 8.01, 0.05), [np.inf]])
+_MIDDLES = np.concatenate([[-np.inf], 0.5 * (_EDGES[1:-2] + _EDGES[2:-1]), [np.inf]])
+_MOST_DRAWS = 199  # with more, the places would have to be closer
+_SCALES = (0.1, 20.0)  # beyond these, truths are all in the middle or all outside
+_MOST_STEPS, _CLOSE = 100, 1e-3
+_AT_ONCE = 64  # parameters
+_HEAVY = 3.0  # standard errors from which the truths have heavy tails
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted:
+    """Ranks of truths that are shifted and scaled among normal draws, in several parameters.
+
+    Arguments:
+        shift: Of the truths, in sd of the draws, `(n_dims,)`.
+        scale: How widely they scatter, in the same units, `(n_dims,)`.
+        places: The share of the truths at each place, `(n_places, n_dims)`.
+        share: Of the truths that have each rank, `(n_ranks, n_dims)`.
+        moments: What each rank says of the truth, `(4, n_ranks, n_dims)`.
+    """
+
+    shift: Floats
+    scale: Floats
+    places: Floats
+    share: Floats
+    moments: Floats
+
+    @classmethod
+    def of(cls, chances: Floats, shift: Floats, scale: Floats) -> "Shifted":
+        """Return the ranks whose `chances` at each place are `(n_ranks, n_places)`.
+
+        Example:
+            >>> ranks = Shifted.of(chances(20), shift=np.array([0.5]), scale=np.array([1.2]))
+            >>> bool(abs(ranks.means(ranks.share)).max() < 1e-9)
+            True
+        """
+        places, moments = _places(shift, scale)
+        share = chances @ places
+        said = chances @ moments / np.maximum(share, 1e-300)
+        return cls(shift, scale, places, share, said)
+
+    @classmethod
+    def fitted(cls, chances: Floats, histogram: Ints) -> "Shifted":
+        """Return those under which ranks are likeliest, by expectation and maximisation."""
+        n_dims = histogram.shape[1]
+        found = cls.of(chances, np.zeros(n_dims), np.ones(n_dims))
+        for _ in range(_MOST_STEPS):
+            mean, square, _, _ = found.means(histogram)
+            if max(abs(mean).max(), abs(square).max()) < _CLOSE:
+                break
+            wider = np.sqrt((1 + np.sqrt(2.0) * square - mean**2).clip(min=0.01))
+            scale = (found.scale * wider).clip(*_SCALES)
+            found = cls.of(chances, found.shift + found.scale * mean, scale)
+        return found
+
+    def means(self, histogram: Array) -> Floats:
+        """Return the means of what ranks say, `(4, n_dims)`."""
+        return (self.moments * histogram).sum(axis=1) / histogram.sum(axis=0)
+
+    @property
+    def standard(self) -> Floats:
+        """What each rank says, with variance one, `(4, n_ranks, n_dims)`."""
+        return self.moments / np.sqrt((self.share * self.moments**2).sum(axis=1, keepdims=True))
+
+    def outside(self, n_draws: int) -> Floats:
+        """Return the share of truths that lie beyond all of some number of draws."""
+        from scipy.special import ndtr
+
+        return (ndtr(_MIDDLES) ** n_draws + ndtr(-_MIDDLES) ** n_draws) @ self.places
+
+
+def chances(n_draws: int) -> Floats:
+    """Return how likely each rank among normal draws is at each place, `(n_ranks, n_places)`."""
+    from scipy.special import ndtr
+    from scipy.stats import binom
+
+    return binom.pmf(np.arange(n_draws + 1)[:, None], n_draws, ndtr(_MIDDLES))
+
+
+def _places(shift: Floats, scale: Floats) -> tuple[Floats, Floats]:
+    """Return the share of truths at each place, and the integrals of their components there.
+
+    A Hermite polynomial times the density is minus the derivative of the one below it, times it.
+    """
+    from scipy.special import ndtr
+
+    edges = ((_EDGES[:, None] - shift) / scale).clip(-38.0, 38.0)  # where the density vanishes
+    falls = np.exp(-0.5 * edges**2) / np.sqrt(2 * np.pi)
+    lower = np.stack(
+        [falls, edges * falls, (edges**2 - 1) * falls, (edges**3 - 3 * edges) * falls]
+    )
+    lower /= np.sqrt([1.0, 2.0, 6.0, 24.0])[:, None, None]
+    return np.diff(ndtr(edges), axis=0), -np.diff(lower, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Beyond:
+    """What else is wrong beside bias and width.
+
+    Arguments:
+        p_values: By flaw: how likely what is left of it would be. Approximate.
+        outside: The share of truths that bias and width put beyond all draws, `(n_dims,)`.
+    """
+
+    p_values: dict[str, float]
+    outside: Floats
+
+    @classmethod
+    def of(cls, sums: Sums, effects: Effects) -> "Beyond":
+        """Return what is left once every parameter is shifted and scaled to be right."""
+        ranks = _among_fewer(effects.ranks)
+        chosen, features = set(sums.chosen.tolist()), sums.features
+        skewness, tails, trends = [], [], []
+        width, all_tails = np.zeros((2, sums.n_sims))
+        standard, outside = _fitted(ranks.histogram(), effects.ranks.n_draws)
+        for k, column in enumerate(ranks.values.T):
+            first, second, third, fourth = standard[:, column, k]
+            width, all_tails = width + second, all_tails + fourth
+            tails.append(_error(fourth))
+            # Heavy tails on both sides make noise of odd moments, too.
+            skewness.append(_error(third if tails[-1] < _HEAVY else _scaled(third)))
+            trends.append(_errors(first, _centred(effects.mean[:, [k]])))
+            if k in chosen:
+                trends.append(_errors(first, features))
+        left = {
+            "skewed": np.array(skewness),
+            "wrong tails": np.array([*tails, _error(_scaled(all_tails))]),
+            "bias by data": np.concatenate(trends),
+            "width by data": _errors(_scaled(_centred(width)), features),
+        }
+        return cls({name: _p_value(errors) for name, errors in left.items()}, outside)
+
+
+def _fitted(histogram: Ints, n_draws: int) -> tuple[Floats, Floats]:
+    """Return what ranks say beyond bias and width, and the share of truths outside all draws."""
+    fine = chances(len(histogram) - 1)
+    coarse, standard, outside = _pooled(fine), [], []
+    for start in range(0, histogram.shape[1], _AT_ONCE):
+        some = histogram[:, start : start + _AT_ONCE]
+        standard.append(Shifted.fitted(fine, some).standard.astype(np.float32))
+        outside.append(Shifted.fitted(coarse, _pooled(some)).outside(n_draws))
+    return np.concatenate(standard, axis=2), np.concatenate(outside)
+
+
+def _among_fewer(ranks: Ranks) -> Ranks:
+    """Return the ranks among some of the draws, which are enough and quick to compute with."""
+    if ranks.n_draws <= _MOST_DRAWS:
+        return ranks
+    some = np.random.default_rng(0).hypergeometric(
+        ranks.values, ranks.n_draws - ranks.values, _MOST_DRAWS
+    )
+    return Ranks(some, _MOST_DRAWS)
+
+
+def _pooled(rows: Array) -> Array:
+    """Return sums over the first and the last tenth of the ranks, and those between.
+
+    A fit to them knows how many truths are near the ends, but not how many are outside.
+    """
+    n = -(-len(rows) // 10)
+    return np.add.reduceat(rows, [0, *range(n, len(rows) - n + 1)], axis=0)
+
+
+def _centred(values: Floats) -> Floats:
+    return values - values.mean(axis=0)
+
+
+def _scaled(values: Floats) -> Floats:
+    return values / (values.std() or 1.0)
+
+
+def _error(values: Floats) -> Any:
+    """Return a sum over simulations in standard errors, of values with variance one."""
+    return values.sum() / np.sqrt(len(values))
+
+
+def _errors(values: Floats, along: Floats) -> Floats:
+    """Return the same of products, one a column of `along`."""
+    return values @ along / np.sqrt(np.square(along).sum(axis=0)).clip(min=1e-300)
+
+
+def _p_value(errors: Floats) -> float:
+    """Return that of the largest of several errors, adjusted for their number."""
+    from scipy.special import ndtr
+
+    return float(min(1.0, 2 * ndtr(-abs(errors).max(initial=0.0)) * max(errors.size, 1)))

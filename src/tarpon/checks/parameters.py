@@ -1,0 +1,214 @@
+"""Effects: how large errors are, parameter by parameter, in units that a scientist uses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.random import Generator
+
+from .._base.arrays import Results, beside, double, host, joined, namespace
+from .._base.text import Estimate
+from .._base.types import Array, Floats, Ints
+from ..ranks import Ranks, broken, counts
+from ..regions import HalfLines
+from ..simulations import Simulations, weights
+from ..simulations.blocks import Block
+from ..verdict import held
+
+_LEFT_OUT = 64  # of draws that count alike, so many at least are compared with all the others
+
+
+@dataclass(frozen=True)
+class Parameter:
+    r"""What the study says about one parameter, with 95 % intervals.
+
+    From :math:`z_i = (\theta^*_i - \bar\theta_i) / \sigma_i` with the mean and sd of the draws.
+
+    Arguments:
+        name: Its name.
+        bias: The mean of -z: how far the draws lie above the truths, in posterior sd.
+        width: The sd of z over that of a draw, measured by all other draws: by which factor the
+            truths scatter more widely than the draws. Above 1 is overconfident.
+        contraction: One minus the posterior's variance over that of the truths.
+        recovery: The correlation of the draws' mean with the truth.
+        coverage_68: The share of truths in the central 68 % of the draws.
+        coverage_95: The share of truths in the central 95 %.
+        p_value: Of its distribution, exact and adjusted for the number of parameters.
+    """
+
+    name: str
+    bias: Estimate
+    width: Estimate
+    contraction: float
+    recovery: float
+    coverage_68: Estimate
+    coverage_95: Estimate
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """Means, widths and ends of the draws of all simulations, `(n_sims, n_dims)` each.
+
+    Arguments:
+        truth: The truths.
+        mean: The means of the draws.
+        sd: Their standard deviations.
+        square: The mean square of a draw about the mean of the others, in sd of the others.
+        outside: Whether the truth lies beyond all draws.
+        worth: How many equal draws a typical simulation has.
+        ranks: Of the truths among the draws, parameter by parameter.
+    """
+
+    truth: Floats
+    mean: Floats
+    sd: Floats
+    square: Floats
+    outside: Array
+    worth: float
+    ranks: Ranks
+
+    @classmethod
+    def of(cls, sims: Simulations, measured: Results, rng: Generator) -> "Effects":
+        """Return the effects that follow from what was `measured` of every simulation."""
+        return cls(
+            host(sims.theta).astype(float),
+            measured["mean"],
+            measured["sd"],
+            measured["square"],
+            measured["outside"],
+            float(np.median(measured["worth"])),
+            broken(measured, sims, rng),
+        )
+
+    @cached_property
+    def z(self) -> Floats:
+        """The truths about the mean of their draws, in sd of the draws; 0 where that is 0."""
+        return (self.truth - self.mean) / np.where(self.sd > 0, self.sd, np.inf)
+
+    def bias(self, k: int) -> Estimate:
+        """Return how far the draws of a parameter lie above its truths, in posterior sd."""
+        z = -self.z[:, k]
+        half = 1.96 * z.std(ddof=1) / np.sqrt(len(z))
+        return Estimate(float(z.mean()), float(z.mean() - half), float(z.mean() + half))
+
+    def width(self, k: int | None = None) -> Estimate:
+        """Return the factor of one parameter, or of all together."""
+        z = self.z if k is None else self.z[:, [k]]
+        square = np.square(z - z.mean(axis=0)).mean(axis=1)
+        n, draws = len(square), (self.square if k is None else self.square[:, k]).mean()
+        # Draws are measured by one draw less than truths are.
+        expected = draws * _of_normal(self.worth) / _of_normal(self.worth - 1)
+        factor = np.sqrt(square.mean() * n / (n - 1) / (expected or np.inf))
+        relative = square.std(ddof=1) / np.sqrt(n) / max(2 * square.mean(), 1e-300)
+        ratio = np.exp(1.96 * relative)
+        return Estimate(float(factor), float(factor / ratio), float(factor * ratio))
+
+    def informed(self) -> Array:
+        """Return for which parameters the means of the draws differ by more than noise."""
+        noise = np.square(self.sd).mean(axis=0) / self.worth
+        return self.mean.var(axis=0) > 3 * noise
+
+    def recovered(self) -> Array:
+        """Return for which parameters the means of the draws follow the truths beyond noise."""
+        return _correlations(self.mean, self.truth) > 3 / np.sqrt(len(self.truth))
+
+    def some(self, where: Ints) -> "Effects":
+        """Return the effects of some simulations alone."""
+        return replace(
+            self,
+            truth=self.truth[where],
+            mean=self.mean[where],
+            sd=self.sd[where],
+            square=self.square[where],
+            outside=self.outside[where],
+            ranks=Ranks(self.ranks.values[where], self.ranks.n_draws),
+        )
+
+    def parameters(self, names: Sequence[str], p_values: Floats) -> tuple[Parameter, ...]:
+        """Return the table of all parameters."""
+        prior = np.maximum(self.truth.var(axis=0), 1e-300)
+        contraction = 1 - np.square(self.sd).mean(axis=0) / prior
+        recovery = _correlations(self.mean, self.truth)
+        return tuple(
+            Parameter(
+                name,
+                self.bias(k),
+                self.width(k),
+                float(contraction[k]),
+                float(recovery[k]),
+                held(self.ranks.values[:, k], self.ranks.n_draws, 0.68, central=True),
+                held(self.ranks.values[:, k], self.ranks.n_draws, 0.95, central=True),
+                float(p_values[k]),
+            )
+            for k, name in enumerate(names)
+        )
+
+
+def measure(sims: Simulations) -> Results:
+    """Return the mean, sd and ends of the draws of some simulations, and where the truth is."""
+    found = joined(_measure(block) for block in sims.blocks())
+    return {**counts(sims, HalfLines()), **found}
+
+
+def _measure(block: Block) -> Results:
+    draws, truth = double(block.points[1:]), block.points[0]
+    share = _shares(block, draws)
+    mean = (share * draws).sum(axis=0)
+    deviation = draws - mean
+    variance = (share * deviation**2).sum(axis=0)
+    alike = (share**2).sum(axis=0)  # the chance that two draws by weight are the same
+    low, high = _ends(draws, share)
+    some = slice(None, None, 1 if block.weighted else max(1, len(draws) // _LEFT_OUT))
+    found = {
+        "mean": mean,
+        "sd": (variance / (1 - alike).clip(min=1e-9)) ** 0.5,
+        "square": _left_out(share[some], deviation[some], variance, alike),
+        "outside": (truth < low) | (truth > high),
+        "worth": 1 / alike[:, 0],
+    }
+    return {name: host(values) for name, values in found.items()}
+
+
+def _shares(block: Block, draws: Array) -> Array:
+    """Return how much each draw counts in its simulation, `(n_draws, n_block, 1)`."""
+    if not block.weighted:
+        return namespace(draws).full_like(draws[..., :1], 1 / len(draws))
+    relative = weights.relative(block.log_weights[1:])
+    return beside((relative / relative.sum(axis=0))[..., None], draws)
+
+
+def _ends(draws: Array, share: Array) -> tuple[Array, Array]:
+    """Return the smallest and largest of the draws that count."""
+    xp, there = namespace(draws), share > 0
+    if there.all():
+        return xp.amin(draws, axis=0), xp.amax(draws, axis=0)
+    low = xp.amin(xp.where(there, draws, np.inf), axis=0)
+    return low, xp.amax(xp.where(there, draws, -np.inf), axis=0)
+
+
+def _left_out(share: Array, deviation: Array, variance: Array, alike: Array) -> Array:
+    """Return the mean square of a draw about the mean of the others, in sd of the others.
+
+    A truth that is one more draw has the same: no assumption on the shape of the posterior.
+    """
+    where, others = namespace(share).where, 1 - share
+    others = where(others > 0, others, 1.0)
+    square = (deviation / others) ** 2
+    left = variance / others - share * square
+    unbiased = 1 - (alike - share**2) / others**2
+    there = left > 1e-12 * variance  # or the others are all the same
+    square = where(there, square * unbiased / where(there, left, 1.0), 0.0)
+    return (share * square).sum(axis=0) / share.sum(axis=0)
+
+
+def _of_normal(n_draws: float) -> float:
+    """Return the mean square of a normal truth in sd of its draws: that of Student's t."""
+    return (1 + 1 / n_draws) * (n_draws - 1) / max(n_draws - 3, 0.5)
+
+
+def _correlations(a: Floats, b: Floats) -> Floats:
+    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    norm = np.sqrt((a * a).sum(axis=0) * (b * b).sum(axis=0))
+    return (a * b).sum(axis=0) / np.where(norm > 0, norm, np.inf)

@@ -1,0 +1,79 @@
+"""A plugin for pytest: posteriors under test like any other code.
+
+def test_posterior(accurate):
+    accurate(samples, theta, x=x, max_width_error=0.2)
+"""
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+# Nothing of tarpon is imported before a test asks for it.
+if TYPE_CHECKING:
+    from ..checks import Check
+
+
+_PLAIN = re.compile(r"(\w+/)*\w+\.py(::\w+)+(\[\w+([.-]\w+)*\])?")
+_LONGEST = 120
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--tarpon-report`; pytest calls this."""
+    parser.getgroup("tarpon").addoption(
+        "--tarpon-report",
+        metavar="FOLDER",
+        type=Path,
+        help="Write the report of every posterior under test into this folder.",
+    )
+
+
+@pytest.fixture
+def accurate(request: pytest.FixtureRequest) -> "Callable[..., Check]":
+    """Return a function that checks posteriors, and fails the test if they are inaccurate.
+
+    It takes what `tarpon.check` takes, and what a `tarpon.gate.Gate` does. Without `rng` the
+    seed is 0, so that a test gives the same answer every time.
+    """
+    from ..checks import check
+    from . import Gate
+
+    folder: Path | None = request.config.getoption("--tarpon-report")
+    calls = count(1)
+
+    def run(*data: Any, rng: Any = 0, **options: Any) -> "Check":
+        limits = ("fail_on", "max_bias", "max_width_error")
+        gate = Gate(**{name: options.pop(name) for name in limits if name in options})
+        found = check(*data, rng=rng, **options)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            found.report(folder / report_name(request.node.nodeid, next(calls)))
+        return gate.require(found)
+
+    return run
+
+
+def report_name(test: str, call: int = 1) -> str:
+    """Return the name of the report of a test, which no other test or call of it has.
+
+    `tests/test_flow.py::test_narrow[20]` gives `tests.test_flow-test_narrow-20.html`. What file
+    names cannot hold is left out, and a part of a hash tells such tests apart.
+
+    Arguments:
+        test: What pytest calls the test.
+        call: Which call of the fixture in this test it is, counted from 1.
+
+    Example:
+        >>> report_name("test_flow.py::test_narrow[20]", 2)
+        'test_flow-test_narrow-20+2.html'
+    """
+    path, _, name = test.partition("::")
+    where = path.removesuffix(".py").replace("/", ".")
+    words = re.sub(r"[^\w.]+", "-", f"{where}-{name}").strip("-.")
+    if not _PLAIN.fullmatch(test) or len(words) > _LONGEST:
+        words = f"{words[:_LONGEST]}-{sha256(test.encode()).hexdigest()[:8]}"
+    return f"{words}+{call}.html" if call > 1 else f"{words}.html"

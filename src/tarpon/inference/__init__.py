@@ -1,1 +1,0 @@
-"""Inference on ranks: exact bands and p-values."""

@@ -1,0 +1,121 @@
+"""Galaxies: small pictures of real ones, and the normal distribution that fits them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+
+from ..._base import disk
+from ..._base.types import Array, Floats
+from ...simulations import shapes
+
+N_SIDE = 16
+_SIDE_IN_RADII = 4.8  # of a picture, in radii that hold half of the light
+_SMALLEST_SIDE = 12.0  # in pixels of the telescope: below, a picture shows no structure
+_N_BRIGHTEST = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Galaxies:
+    r"""The normal distribution :math:`N(\mu_0, \Sigma_0)` of pictures of galaxies.
+
+    Arguments:
+        mean: The mean picture :math:`\mu_0`, of shape `(n_pixels,)`.
+        covariance: The covariance :math:`\Sigma_0`, `(n_pixels, n_pixels)`.
+    """
+
+    mean: Floats
+    covariance: Floats
+
+    @classmethod
+    def fit(cls, pictures: Array) -> "Galaxies":
+        r"""Fit pictures `(n, 16, 16)`, turned and mirrored in all eight ways.
+
+        A galaxy has no preferred orientation in the sky. The covariance is shrunk by the rule of
+        Ledoit and Wolf (2004), from the pictures alone: their eight copies are not independent.
+        """
+        try:
+            from sklearn.covariance import ledoit_wolf_shrinkage
+        except ImportError as error:
+            raise _missing() from error
+        shrinkage = float(ledoit_wolf_shrinkage(pictures.reshape(len(pictures), -1)))
+        turned = [np.rot90(pictures, k, axes=(1, 2)) for k in range(4)]
+        every = np.concatenate([*turned, *(picture.swapaxes(1, 2) for picture in turned)])
+        flat = every.reshape(len(every), -1)
+        covariance = np.cov(flat, rowvar=False, bias=True)
+        level = np.trace(covariance) / len(covariance)
+        shrunk = (1 - shrinkage) * covariance + shrinkage * level * np.eye(len(covariance))
+        return cls(flat.mean(axis=0), shrunk)
+
+    @cached_property
+    def _factor(self) -> Floats:
+        return np.linalg.cholesky(self.covariance)
+
+    def draw(self, n: int, rng: Generator) -> Floats:
+        """Return `n` pictures, of shape `(n, n_pixels)`; a few pixels are negative."""
+        return self.mean + rng.standard_normal((n, len(self.mean))) @ self._factor.T
+
+
+def pictures(path: str | Path | None = None) -> Floats:
+    """Return pictures of galaxies `(n, 16, 16)`: of a `.npy` file, or of the Hubble field."""
+    if path is None:
+        return _hubble()
+    found = np.load(disk.existing(path), allow_pickle=False)
+    if not isinstance(found, np.ndarray) or found.shape[1:] != (N_SIDE, N_SIDE) or len(found) < 2:
+        shape = getattr(found, "shape", "an archive")
+        raise ValueError(
+            f"pictures of galaxies must be a .npy array of shape (n, {N_SIDE}, {N_SIDE}) with n "
+            f"of at least 2, but {str(path)!r} holds {shape}."
+        )
+    return shapes.finite("pictures of galaxies", found.astype(float))
+
+
+def _hubble() -> Floats:
+    """Cut every large enough galaxy out of the Hubble eXtreme Deep Field (NASA, public domain)."""
+    try:
+        import sep
+        from skimage import data
+    except ImportError as error:
+        raise _missing() from error
+    field = np.ascontiguousarray(data.hubble_deep_field().mean(axis=2))
+    background = sep.Background(field)
+    light = field - background.back()
+    found, owner = sep.extract(light, 2.0, err=background.globalrms, segmentation_map=True)
+    radius, _ = sep.flux_radius(
+        light, found["x"], found["y"], 6 * found["a"], 0.5, normflux=found["flux"]
+    )
+    limit = np.array(light.shape) - 0.5
+    cut = []
+    for k, (x, y, side) in enumerate(
+        zip(found["x"], found["y"], _SIDE_IN_RADII * radius, strict=True)
+    ):
+        low = np.array([y, x]) - side / 2
+        if side >= _SMALLEST_SIDE and (low >= -0.5).all() and (low + side <= limit).all():
+            # The light of neighbours is left out.
+            alone = np.where((owner == 0) | (owner == k + 1), light, 0.0)
+            cut.append(_averaged(alone, low, side))
+    return np.stack([one / np.sort(one, axis=None)[-_N_BRIGHTEST:].mean() for one in cut])
+
+
+def _averaged(light: Floats, low: Floats, side: float) -> Floats:
+    """Average the light of a square over 16 × 16 cells, which may cut pixels apart."""
+    edges = np.linspace(0, side, N_SIDE + 1)
+    (top, left), n = np.floor(low).astype(int), int(np.ceil(side)) + 2
+    patch = light[max(top, 0) : top + n, max(left, 0) : left + n]
+    start = low + 0.5 - np.maximum((top, left), 0)
+    for axis in (0, 1):
+        total = np.cumsum(np.insert(patch, 0, 0.0, axis=axis), axis=axis)
+        at = np.arange(total.shape[axis])
+        rows = np.moveaxis(total, axis, -1)
+        cells = np.array([np.interp(start[axis] + edges, at, row) for row in rows])
+        patch = np.moveaxis(np.diff(cells, axis=-1), -1, axis)
+    return patch * (N_SIDE / side) ** 2
+
+
+def _missing() -> ImportError:
+    return ImportError(
+        "galaxies of the Hubble field need scikit-image, sep and scikit-learn: install them with "
+        "`pip install tarpon[lensing]`."
+    )

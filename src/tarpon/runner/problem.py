@@ -1,0 +1,269 @@
+"""Problems: a prior, a simulator and a sampler, from a file or from a program."""
+
+import hashlib
+import inspect
+import sys
+import textwrap
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+
+from .._base import arrays, disk
+from .._base.arrays import Results
+from .._base.disk import plain
+from .._base.types import Array, ArrayLike
+from ..simulations import shapes
+
+PARTS = ("prior", "simulate", "posterior")
+_OURS = str(Path(__file__).parents[1])
+_STREAM = 2  # of random numbers: no test that starts from the same seed has these
+_DEPTH = 4  # to which objects within objects are looked at
+
+
+class Problem(Protocol):
+    """What is simulated, and the posterior under test.
+
+    It may also have `log_prob(theta, x)`, which returns the estimator's log-density of parameters
+    `(n, n_dims)` given one observation, `(n,)`, up to a constant; and `names`, one a parameter.
+    """
+
+    def prior(self, rng: Generator) -> ArrayLike:
+        """Return true parameters, of shape `(n_dims,)`."""
+        ...
+
+    def simulate(self, theta: Array, rng: Generator) -> ArrayLike:
+        """Return an observation, of the same shape every time."""
+        ...
+
+    def posterior(self, x: Any, n_draws: int, rng: Generator) -> ArrayLike:
+        """Return draws of the posterior given an observation, `(n_draws, n_dims)`."""
+        ...
+
+
+@dataclass(frozen=True)
+class InFile:
+    """A problem that a file defines.
+
+    Workers run the text as it was when it was read, whatever becomes of the file.
+
+    Arguments:
+        path: The file.
+        name: The object in it; without one it is `problem`, or the functions of the file.
+        text: What is in the file.
+    """
+
+    path: str
+    name: str
+    text: str
+
+    @classmethod
+    def of(cls, given: str | Path) -> "InFile":
+        """Find `path/to/file.py` or `path/to/file.py:name`."""
+        before, found, name = str(given).rpartition(".py:")
+        path = disk.existing(f"{before}.py" if found else str(given)).absolute()
+        return cls(str(path), name if found else "", _text(path))
+
+    def __call__(self) -> Problem:
+        return _loaded(self)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what simulations depend on."""
+        return {"source": self.text, "object": self.name, "settings": _settings(self())}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{str(path)!r} is no Python file that defines a problem: {error}. To test draws "
+            f"that there are already, use `check`."
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class InProgram:
+    """A problem that the calling program has made."""
+
+    problem: Problem
+
+    def __call__(self) -> Problem:
+        return self.problem
+
+    def identity(self) -> dict[str, Any]:
+        """Return what simulations depend on."""
+        kind = type(self.problem)
+        return {
+            "source": _source(self.problem),
+            "object": kind.__qualname__,
+            "settings": _settings(self.problem),
+        }
+
+
+Source = InFile | InProgram
+
+
+def source(given: Any) -> Source:
+    """Return where a problem comes from: a path, or an object, which has all that is needed."""
+    found = InFile.of(given) if isinstance(given, str | Path) else InProgram(given)
+    problem = found()
+    missing = [part for part in PARTS if not callable(getattr(problem, part, None))]
+    if missing or isinstance(problem, type):
+        a_class = " It is a class: make an object of it." if isinstance(problem, type) else ""
+        raise ValueError(
+            f"a problem has `prior(rng)`, `simulate(theta, rng)` and `posterior(x, n_draws, rng)`,"
+            f" but {_called(given)} lacks {', '.join(missing) or 'an object'}.{a_class}"
+        )
+    return found
+
+
+def simulated(problem: Problem, index: int, seed: int, n_draws: int) -> Results:
+    """Return one simulation. Its random numbers hang on its index alone."""
+    prior, noise, draw = (
+        np.random.default_rng(part)
+        for part in SeedSequence((seed, _STREAM), spawn_key=(index,)).spawn(3)
+    )
+    theta = np.atleast_1d(_finite("prior(rng)", problem.prior(prior)))
+    if theta.ndim != 1:
+        raise ValueError(f"`prior(rng)` must return (n_dims,), but returned {theta.shape}.")
+    x = problem.simulate(theta, noise)
+    samples = _finite("posterior(x, n_draws, rng)", problem.posterior(x, n_draws, draw))
+    if samples.ndim == 1 and len(theta) == 1:
+        samples = samples[:, None]
+    if samples.shape != (n_draws, len(theta)):
+        raise ValueError(
+            f"`posterior(x, n_draws, rng)` must return ({n_draws}, {len(theta)}), draws first, "
+            f"but returned {samples.shape}."
+        )
+    found = {"theta": theta, "samples": samples, "x": shapes.array("simulate(theta, rng)", x)}
+    log_prob = getattr(problem, "log_prob", None)
+    return found if log_prob is None else found | _densities(log_prob, theta, samples, x)
+
+
+def _densities(log_prob: Any, theta: Array, samples: Array, x: Any) -> Results:
+    values = shapes.array("log_prob(theta, x)", log_prob(np.vstack([theta, samples]), x))
+    if values.shape != (len(samples) + 1,):
+        raise ValueError(
+            f"`log_prob(theta, x)` of {len(samples) + 1} parameters must return as many numbers, "
+            f"({len(samples) + 1},), but returned {values.shape}."
+        )
+    if np.isnan(values).any() or (values == np.inf).any():
+        raise ValueError("`log_prob(theta, x)` must return numbers, but some are NaN or infinite.")
+    return {"log_prob_theta": values[0], "log_prob_samples": values[1:]}
+
+
+def _finite(name: str, values: ArrayLike) -> Array:
+    numbers = shapes.array(name, values)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"`{name}` must return finite numbers, but some are NaN or infinite.")
+    return numbers
+
+
+@cache
+def _loaded(file: InFile) -> Problem:
+    """Run the text of a file as a module that it can import from, and return its problem."""
+    digest = hashlib.sha256(file.text.encode()).hexdigest()[:16]
+    module = ModuleType(f"tarpon_problem_{digest}")
+    module.__file__ = file.path
+    sys.modules[module.__name__] = module
+    folder = str(Path(file.path).parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as for a script: what lies beside it can be imported
+    try:
+        exec(compile(file.text, file.path, "exec"), vars(module))
+    except Exception as error:
+        raise ValueError(f"{file.path!r} cannot be run: {where(error)}.") from error
+    if file.name and not hasattr(module, file.name):
+        raise ValueError(f"{file.path!r} has no {file.name!r}.")
+    problem: Problem = getattr(module, file.name or "problem", module)
+    return problem
+
+
+def where(error: BaseException) -> str:
+    """Return what an error says, and the innermost line that is not one of ours."""
+    said = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    said = said.removesuffix(".")
+    if isinstance(error, SyntaxError):
+        places = [(error.filename, error.lineno)]
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        places = [(frame.filename, frame.lineno) for frame in frames]
+    theirs = [(file, line) for file, line in places if file and not file.startswith(_OURS)]
+    return f"{said} ({Path(theirs[-1][0]).name}, line {theirs[-1][1]})" if theirs else said
+
+
+def _called(given: Any) -> str:
+    return repr(str(given)) if isinstance(given, str | Path) else f"a {type(given).__qualname__}"
+
+
+def _source(problem: Problem) -> str:
+    """Return the source of an object's module, or of its class alone where that is the program.
+
+    A program is also changed to run longer, which must not make another problem of it.
+    """
+    kind = type(problem)
+    try:
+        if kind.__module__ == "__main__":
+            return textwrap.dedent(inspect.getsource(kind))
+        return inspect.getsource(sys.modules[kind.__module__])
+    except (OSError, TypeError, KeyError):
+        pass
+    try:  # In a notebook methods have a source, and classes have none.
+        return "\n".join(textwrap.dedent(inspect.getsource(getattr(kind, part))) for part in PARTS)
+    except (OSError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"the source of {kind.__qualname__} cannot be found, so that nobody could tell later "
+            f"whether it has changed. Write it to a file."
+        ) from error
+
+
+def _settings(problem: Problem) -> dict[str, Any]:
+    """Return what an object was made with, arrays as fingerprints."""
+    return plain({name: _told(one) for name, one in _attributes(problem).items()})
+
+
+def _told(value: Any, depth: int = _DEPTH) -> Any:
+    """Return a value in words, numbers and fingerprints."""
+    inside = partial(_told, depth=depth - 1)
+    if hasattr(value, "state_dict"):  # a network of torch
+        return inside(value.state_dict())
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return _fingerprint(value)
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if inspect.isfunction(value):
+        return inspect.getsource(value)
+    if not depth:
+        return type(value).__qualname__
+    if isinstance(value, Mapping):
+        return {str(name): inside(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [inside(one) for one in value]
+    return {name: inside(one) for name, one in _attributes(value).items()} or value
+
+
+def _fingerprint(array: ArrayLike) -> str:
+    numbers = np.ascontiguousarray(arrays.host(array))
+    digest = hashlib.sha256(numbers.tobytes()).hexdigest()[:16]
+    return f"{numbers.dtype} {numbers.shape} {digest}"
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return what an object was made with: not what it has computed since."""
+    if isinstance(value, type | ModuleType):
+        return {}
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    kind = type(value)
+    return {
+        name: one
+        for name, one in getattr(value, "__dict__", {}).items()
+        if not name.startswith("_") and not isinstance(getattr(kind, name, None), cached_property)
+    }

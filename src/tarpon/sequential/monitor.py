@@ -1,0 +1,442 @@
+"""`Monitor`: simulations come one by one, and the answer is looked at whenever one likes."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+from math import exp
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from .._base import arguments, disk
+from .._base.disk import replacing
+from .._base.text import dropped, stated
+from .._base.types import RNG, Array, ArrayLike, Floats, Ints
+from .._version import __version__
+from ..simulations import Simulations, alerts, shapes, simulations
+from ..simulations.weights import by_simulation
+from .adversaries import Adversary, Gambler
+from .bets import Scores, Wealth, log_mean, radius, ranked
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FORMAT = 1
+_ADVERSARY = "adversary"
+_ADVERSARY_SHARE = 0.2
+_LARGEST_LOG = 700.0
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """What a monitor said after every simulation.
+
+    Arguments:
+        n_sims: How many simulations there were.
+        log_e: The logarithm of the e-value.
+        within: The bound on the worst coverage error.
+    """
+
+    n_sims: Ints
+    log_e: Floats
+    within: Floats
+
+
+class Monitor:
+    r"""A test that may be looked at after every simulation, and stopped whenever it is settled.
+
+    Each truth is ranked among its draws: every parameter, the distance from the centre of the
+    points, from some of the draws, and the density where there is one. Bets on the ranks give an
+    e-value; under accuracy it ever exceeds :math:`1/a` with a probability of at most :math:`a`,
+    however often one looks. Coverage that was measured at the same time bounds how wrong it can
+    be.
+
+    Arguments:
+        level: The probability of calling an accurate posterior inaccurate, ever; and that of a
+            bound on coverage errors that is too small, ever.
+        tolerance: The coverage error that is small enough to stop.
+        adversary: Learns from earlier simulations how to tell truths from draws, for example
+            `tarpon.adversaries.Quadratic()`; none by default.
+        rng: A seed or a generator, for ties.
+
+    Example:
+        >>> sims = tarpon.problems.zoo("narrow", n_dims=10, rng=0)
+        >>> monitor = tarpon.Monitor(rng=0)
+        >>> for k in range(200):
+        ...     if monitor.add(sims.samples[:, k], sims.theta[k]).state != "running":
+        ...         break
+        >>> monitor.state, monitor.n_sims < 100
+        ('inaccurate', True)
+    """
+
+    def __init__(
+        self,
+        *,
+        level: float = 0.05,
+        tolerance: float = 0.1,
+        adversary: Adversary | None = None,
+        rng: RNG = None,
+    ) -> None:
+        self.level = arguments.probability("level", level)
+        self.tolerance = arguments.probability("tolerance", tolerance)
+        self.seed = arguments.seed(rng)
+        self.n_dropped = 0
+        self.approximate = False
+        """Whether draws were resampled by weights that are not known of the truths."""
+        self._gambler = None if adversary is None else Gambler(adversary)
+        self._scores = Scores((), ())
+        self._wealth = Wealth.initial(0)
+        self._log_e: list[float] = []
+        self._largest_log_e = 0.0
+        self._within: list[float] = []
+
+    def add(
+        self,
+        samples: ArrayLike | Simulations,
+        theta: ArrayLike | None = None,
+        *,
+        x: ArrayLike | None = None,
+        log_prob_samples: ArrayLike | None = None,
+        log_prob_theta: ArrayLike | None = None,
+        log_weights: ArrayLike | None = None,
+        log_weights_theta: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        on_invalid: str = "raise",
+    ) -> Self:
+        """Add one simulation or many, in the order in which they came.
+
+        The monitor itself changes, and is returned: `Monitor().add(sims).state` is one line.
+        Whether a simulation comes alone or with others makes no difference. If anything is wrong
+        with one of them, none is added.
+
+        Arguments:
+            samples: The posterior draws of one simulation, `(n_draws, n_dims)`; those of many,
+                `(n_draws, n_sims, n_dims)` or a list with one array a simulation; or
+                `Simulations`.
+            theta: The true parameters, `(n_dims,)` or `(n_sims, n_dims)`.
+            x: What was observed, of any shape, or `(n_sims, ...)`.
+            log_prob_samples: The estimator's log-density of its draws, `(n_draws,)` or
+                `(n_draws, n_sims)`.
+            log_prob_theta: The same of the truth, one number or `(n_sims,)`.
+            log_weights: The logarithms of the draws' weights, as `log_prob_samples`.
+            log_weights_theta: The same of the truth.
+            names: One name a parameter; those of the first simulation stay.
+            on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and counts
+                them.
+        """
+        given = {
+            "x": x,
+            "log_prob_samples": log_prob_samples,
+            "log_prob_theta": log_prob_theta,
+            "log_weights": log_weights,
+            "log_weights_theta": log_weights_theta,
+        }
+        if _is_single(samples, theta):
+            samples, theta, given = _as_many(samples, theta, given)
+        sims = simulations(samples, theta, **given, names=names, on_invalid=on_invalid)
+        sims = sims.on(sims.run)
+        if sims.n_dims:
+            alerts.warn_if_chained(sims.samples, sims.log_weights)
+        self._take(sims)
+        return self
+
+    def _take(self, sims: Simulations, *, until_settled: bool = False) -> None:
+        """Add simulations, all of them or those up to the one that settles it."""
+        with self._all_or_none():
+            self._begin(sims)
+            for one in sims.singles():
+                self._add(one)
+                if until_settled and self.state != "running":
+                    break
+
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        """Go back to where the monitor stands now if anything goes wrong."""
+        # Looks are only ever appended, and a copy of all of them would cost more with each.
+        before, n_looks = dict(vars(self)), len(self._log_e)
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            del self._log_e[n_looks:], self._within[n_looks:]
+            raise
+
+    def _begin(self, sims: Simulations) -> None:
+        if self._gambler is not None:
+            shapes.needs_parameters(sims.n_dims)
+        scores = Scores.of(sims)
+        if not self.n_sims:
+            self._scores, self._wealth = scores, Wealth.initial(len(scores.names))
+        same_scores(scores.shares, self._scores.shares, self._scores.names)
+        if self._gambler is not None and self.n_sims:
+            same_observations(sims.x, self._gambler.x)
+        self.n_dropped += sims.n_dropped
+
+    def _add(self, one: Simulations) -> None:
+        # Random numbers hang on the place of the simulation, never on which came along with it.
+        # (The last 1 tells this stream from that of the seed alone, in case the user has it too.)
+        rng = np.random.default_rng([self.seed, self.n_sims, 1])
+        one = one.equalised(rng).bare()
+        self.approximate |= one.resampled
+        block = next(one.blocks()).hidden(rng)
+        ranks, n_points, sizes = ranked(block, rng)
+        self._wealth = self._wealth.bet(ranks[0], n_points, sizes)
+        if self._gambler is not None:
+            self._gambler = self._gambler.bet(block, rng)
+        self._look()
+
+    def _look(self) -> None:
+        """Write down what there is to be seen now."""
+        bound = float(self._wealth.error()) + radius(self.n_sims, self.level)
+        self._log_e.append(self._total())
+        self._largest_log_e = max(self._largest_log_e, self._log_e[-1])
+        self._within.append(min(self.within, bound))
+
+    def _total(self) -> float:
+        """Return the logarithm of the mean capital of all who bet."""
+        ranks = float(log_mean(self._wealth.log_e(), np.array(self._scores.shares)))
+        if self._gambler is None:
+            return ranks
+        shares = np.array([1 - _ADVERSARY_SHARE, _ADVERSARY_SHARE])
+        return float(log_mean(np.array([ranks, self._gambler.log_e]), shares))
+
+    @property
+    def n_sims(self) -> int:
+        """How many simulations there are."""
+        return self._wealth.n_sims
+
+    @property
+    def e_value(self) -> float:
+        """The evidence against accuracy, one at first, and under accuracy one on average."""
+        return _exp(self._log_e[-1]) if self._log_e else 1.0
+
+    @property
+    def p_value(self) -> float:
+        """One over the largest e-value so far, which is a p-value at all times."""
+        return min(1.0, _exp(-self._largest_log_e))
+
+    @property
+    def within(self) -> float:
+        """How far the coverage of any score lies from any level, at most, at all times."""
+        return self._within[-1] if self._within else 1.0
+
+    @property
+    def state(self) -> str:
+        """One of "inaccurate", "within tolerance" and "running".
+
+        A posterior may be inaccurate and yet have a coverage within the tolerance; it is called
+        inaccurate then, and `within` says by how little.
+        """
+        if self.p_value <= self.level:
+            return "inaccurate"
+        return "within tolerance" if self.within <= self.tolerance else "running"
+
+    @property
+    def history(self) -> History:
+        """The evidence and the bound after every simulation; of merged ones, from then on."""
+        n_looks = len(self._log_e)
+        n_sims = np.arange(self.n_sims - n_looks + 1, self.n_sims + 1)
+        return History(n_sims, np.array(self._log_e), np.array(self._within))
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The e-value of each score alone, of which `e_value` is a weighted mean."""
+        found = dict(zip(self._scores.names, self._wealth.log_e(), strict=True))
+        if self._gambler is not None:
+            found[_ADVERSARY] = self._gambler.log_e
+        return {name: _exp(float(log_e)) for name, log_e in found.items()}
+
+    @property
+    def nats(self) -> float | None:
+        """The mean logarithm of the adversary's bets, None without one.
+
+        On average no more than the divergence of the posteriors from the exact ones, in nats.
+        """
+        return None if self._gambler is None else self._gambler.nats
+
+    def merge(self, other: "Monitor") -> "Monitor":
+        """Return a monitor of the simulations of both, which must be different ones.
+
+        Every bet's capital is multiplied by that of the same bet in the other monitor, which is
+        fair for independent simulations, even if one was stopped because of the other. What was
+        seen before does not count: the merged monitor has its first look now.
+
+        Arguments:
+            other: A monitor of the same estimator with a seed of its own.
+        """
+        mergeable(self.seed, other.seed, self._gambler is None, other._gambler is None)
+        same_scores(other._scores.shares, self._scores.shares, self._scores.names)
+        both = copy(self)
+        both._wealth = self._wealth.joined(other._wealth)
+        if self._gambler is not None and other._gambler is not None:
+            both._gambler = self._gambler.joined(other._gambler)
+        both.n_dropped += other.n_dropped
+        both.approximate |= other.approximate
+        both._log_e, both._largest_log_e, both._within = [], 0.0, []
+        both._look()
+        return both
+
+    def save(self, path: str | Path) -> None:
+        """Write an `.npz` file from which `Monitor.load` goes on; nothing in it is pickled.
+
+        The file is whole at all times, should the program die meanwhile.
+        """
+        about = {
+            "format": _FORMAT,
+            "tarpon": __version__,
+            "level": self.level,
+            "tolerance": self.tolerance,
+            "seed": self.seed,
+            "n_sims": self.n_sims,
+            "n_dropped": self.n_dropped,
+            "approximate": self.approximate,
+            "names": self._scores.names,
+            "shares": self._scores.shares,
+            "adversary": None if self._gambler is None else self._gambler.n_bets,
+        }
+        arrays = {
+            "log_capital": self._wealth.log_capital,
+            "covered": self._wealth.covered,
+            "log_e": np.array(self._log_e),
+            "within": np.array(self._within),
+        }
+        if self._gambler is not None:
+            kept = self._gambler.to_arrays()
+            arrays |= {f"adversary_{name}": values for name, values in kept.items()}
+        with replacing(Path(path)) as file:
+            np.savez(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: str | Path, *, adversary: Adversary | None = None) -> Self:
+        """Read a monitor that `save` has written: it goes on as if it had never stopped.
+
+        Arguments:
+            path: The file.
+            adversary: The adversary that the monitor had, if any.
+
+        Example:
+            >>> sims = tarpon.problems.zoo("exact", n_sims=20, rng=0)
+            >>> tarpon.Monitor(rng=0).add(sims).save("monitor.npz")
+            >>> tarpon.Monitor.load("monitor.npz").n_sims
+            20
+        """
+        try:
+            with np.load(disk.existing(path), allow_pickle=False) as file:
+                arrays = dict(file)
+            about = json.loads(str(arrays["about"]))
+            if about["format"] != _FORMAT:
+                raise ValueError(f"it has format {about['format']}, this version reads {_FORMAT}")
+            found = cls._restored(about, arrays, adversary)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise ValueError(f"{str(path)!r} is no saved `Monitor`: {error}.") from error
+        same_adversary(about["adversary"] is not None, adversary is not None)
+        return found
+
+    @classmethod
+    def _restored(
+        cls, about: dict[str, Any], arrays: dict[str, Array], adversary: Adversary | None
+    ) -> Self:
+        found = cls(level=about["level"], tolerance=about["tolerance"], rng=about["seed"])
+        found.n_dropped, found.approximate = about["n_dropped"], about["approximate"]
+        found._scores = Scores(tuple(about["names"]), tuple(about["shares"]))
+        found._wealth = Wealth(arrays["log_capital"], arrays["covered"], about["n_sims"])
+        found._log_e, found._within = arrays["log_e"].tolist(), arrays["within"].tolist()
+        found._largest_log_e = max([0.0, *found._log_e])
+        if adversary is not None and about["adversary"] is not None:
+            kept = {name: arrays[f"adversary_{name}"] for name in ("points", "x", "log_capital")}
+            found._gambler = Gambler.from_arrays(adversary, about["adversary"], **kept)
+        return found
+
+    def plot(self, *, ax: "Axes | None" = None) -> "Axes":
+        """Draw the evidence after every simulation."""
+        from .. import plots
+
+        return plots.evidence(self, ax=ax)
+
+    def __repr__(self) -> str:
+        if not self.n_sims:
+            return "Monitor before its first simulation"
+        exact = ", approximate since draws were resampled by weight" if self.approximate else ""
+        most = max(self.scores, key=lambda name: self.scores[name])
+        by = f", most by {most}" if self.state == "inaccurate" else ""
+        return (
+            f"Monitor after {self.n_sims} simulations{dropped(self.n_dropped)}: {self.state}, "
+            f"{stated('e', self.e_value, 3)} ({stated('p', self.p_value)}{exact}{by}), "
+            f"coverage within ±{self.within:.2g} of every level."
+        )
+
+
+def _exp(logarithm: float) -> float:
+    return exp(min(max(logarithm, -_LARGEST_LOG), _LARGEST_LOG))
+
+
+def _is_single(samples: Any, theta: Any) -> bool:
+    """Return whether draws and truth are those of one simulation."""
+    if theta is None or isinstance(samples, Simulations):
+        return False
+    if np.ndim(theta) == 0:
+        return True
+    return np.ndim(theta) == 1 and not by_simulation(samples, len(theta)) and np.ndim(samples) == 2
+
+
+def _as_many(
+    samples: ArrayLike, theta: ArrayLike, given: dict[str, Any]
+) -> tuple[Array, Array, dict[str, Any]]:
+    """Return what is given of one simulation with an axis that counts simulations."""
+    samples, theta = shapes.array("samples", samples), shapes.array("theta", theta)
+    if theta.ndim == 0:
+        samples, theta = samples.reshape(-1, 1), theta[None]
+    found = {name: shapes.array(name, one) for name, one in given.items() if one is not None}
+    many = {
+        name: one[:, None] if name in ("log_prob_samples", "log_weights") else one[None]
+        for name, one in found.items()
+    }
+    return samples[:, None], theta[None], many
+
+
+def same_scores(shares: Sequence[float], before: Sequence[float], names: Sequence[str]) -> None:
+    """Raise if simulations have other parameters or densities than those before."""
+    if tuple(shares) != tuple(before):
+        raise ValueError(
+            f"all simulations of a `Monitor` must have the same parameters, and all or none of "
+            f"them log-densities: so far it has ranked {', '.join(names) or 'nothing'}, and these "
+            f"are ranked in {len(shares)} ways, not {len(before)}. Start another monitor for them."
+        )
+
+
+def same_observations(x: Array | None, before: Sequence[Array]) -> None:
+    """Raise if an adversary got observations of some simulations only, or of another shape."""
+    came = None if x is None else tuple(x.shape[1:])
+    had = before[0].shape if before else None
+    if came != had:
+        raise ValueError(
+            f"an adversary needs the same observations of all simulations, or none: `x` of one "
+            f"simulation had shape {had} so far, and now {came}."
+        )
+
+
+def same_adversary(had: bool, given: bool) -> None:
+    """Raise if a saved monitor had an adversary and none is given, or the other way round."""
+    if had and not given:
+        raise ValueError(
+            "the saved monitor had an adversary, which is not in the file: pass the same one as "
+            "`adversary=`."
+        )
+    if given and not had:
+        raise ValueError("the saved monitor had no adversary: leave `adversary=` out.")
+
+
+def mergeable(seed: int, other: int, alone: bool, other_alone: bool) -> None:
+    """Raise if two monitors are the same, or only one of them has an adversary."""
+    if seed == other:
+        raise ValueError(
+            f"both monitors have the seed {seed}: they are the same, or break ties alike. Give "
+            f"each an `rng=` of its own."
+        )
+    if alone != other_alone:
+        raise ValueError("one of the monitors has an adversary and the other has none.")

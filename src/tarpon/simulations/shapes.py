@@ -1,0 +1,221 @@
+"""The shapes of what simulations are made of, and what to say where they do not fit together."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .._base import arrays
+from .._base.types import Array, ArrayLike
+from .stored import Stored, is_stored
+
+
+def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
+    """Return draws (n_draws, n_sims, n_dims) and truths (n_sims, n_dims) that agree.
+
+    Draws stay where they are, and truths go there.
+    """
+    samples = where_it_is("samples", samples, 1)
+    theta = arrays.beside(where_it_is("theta", theta, 0), samples)
+    if theta.ndim == 1:
+        theta = theta[:, None]
+    if theta.ndim != 2:
+        raise ValueError(
+            f"`theta` must be (n_sims, n_dims), or (n_sims,) for one parameter, "
+            f"but got {tuple(theta.shape)}."
+        )
+    shape = n_sims, n_dims = tuple(theta.shape)
+    if samples.ndim == 2 and n_dims == 1:
+        stored = isinstance(samples, Stored)
+        samples = replace(samples, wide=True) if stored else samples[..., None]
+    if samples.ndim != 3 or samples.shape[1:] != shape:
+        raise ValueError(
+            f"`samples` must be (n_draws, {n_sims}, {n_dims}) to match `theta` {shape}, "
+            f"but got {tuple(samples.shape)}.{_shape_hint(samples, theta)}"
+        )
+    if not samples.shape[0] or not n_sims:
+        raise ValueError(
+            f"at least one simulation and one draw are needed, but `samples` is "
+            f"{tuple(samples.shape)}."
+        )
+    return samples, theta
+
+
+def _shape_hint(samples: Array, theta: Array) -> str:
+    if samples.ndim == 3 and samples.shape[::2] == theta.shape:
+        return " Its first two axes look swapped: try `samples.swapaxes(0, 1)`."
+    if samples.shape == theta.shape:
+        return " If there is one draw a simulation, pass `samples[None]`."
+    return " Draws come first, then simulations, then parameters."
+
+
+def observations(x: ArrayLike | None, n_sims: int) -> Array | None:
+    """Return observations whose first axis counts the simulations."""
+    if x is None:
+        return None
+    x = where_it_is("x", x, 0) if is_stored(x) else array("x", x)
+    if x.ndim == 0 or x.shape[0] != n_sims:
+        raise ValueError(
+            f"`x` must have one entry a simulation, ({n_sims}, ...), but got {x.shape}."
+        )
+    return x
+
+
+def log_probs(
+    draws: ArrayLike | None, truths: ArrayLike | None, n_draws: int | None, n_sims: int | None
+) -> tuple[Array, Array] | tuple[None, None]:
+    """Return log-densities (n_draws, n_sims) of the draws and (n_sims,) of the truths."""
+    if draws is None and truths is None:
+        return None, None
+    if draws is None or truths is None:
+        missing = "log_prob_samples" if draws is None else "log_prob_theta"
+        raise ValueError(
+            f"`{missing}` is missing: log-densities are needed of the draws and of the truths."
+        )
+    draws = where_it_is("log_prob_samples", draws, 1)
+    truths = arrays.beside(where_it_is("log_prob_theta", truths, 0), draws)
+    n_sims = (math.prod(truths.shape) if n_sims is None else n_sims) or 1
+    n_draws = (draws.shape[0] if n_draws is None and draws.ndim else n_draws) or 1
+    if truths.shape != (n_sims,):
+        raise ValueError(f"`log_prob_theta` must be ({n_sims},), but got {tuple(truths.shape)}.")
+    if draws.shape != (n_draws, n_sims):
+        swapped = draws.shape[::-1] == (n_draws, n_sims) or draws.shape[:1] == (n_sims,)
+        hint = " Its axes look swapped: try `log_prob_samples.T`." if swapped else ""
+        raise ValueError(
+            f"`log_prob_samples` must be ({n_draws}, {n_sims}), draws first, "
+            f"but got {tuple(draws.shape)}.{hint}"
+        )
+    return draws, truths
+
+
+def log_weights(
+    draws: ArrayLike | None, truths: ArrayLike | None, shape: tuple[int, int]
+) -> tuple[Array | None, Array | None]:
+    """Return log-weights (n_draws, n_sims) of the draws and, if known, (n_sims,) of the truths."""
+    if draws is None:
+        if truths is not None:
+            raise ValueError("`log_weights_theta` came without `log_weights` of the draws.")
+        return None, None
+    draws = array("log_weights", draws)
+    if draws.shape != shape:
+        swapped = draws.shape == shape[::-1]
+        hint = " Its axes look swapped: try `log_weights.T`." if swapped else ""
+        raise ValueError(f"`log_weights` must be {shape}, but got {draws.shape}.{hint}")
+    if truths is None:
+        return draws, None
+    truths = array("log_weights_theta", truths)
+    if truths.shape != shape[1:]:
+        raise ValueError(f"`log_weights_theta` must be ({shape[1]},), but got {truths.shape}.")
+    return draws, truths
+
+
+def row(draws: Array, index: int, n_dims: int) -> Array:
+    """Return the draws of one simulation, (n_draws, n_dims), of which there must be some."""
+    draws = draws[:, None] if draws.ndim == 1 and n_dims == 1 else draws
+    if draws.ndim != 2 or draws.shape[1] != n_dims or not len(draws):
+        raise ValueError(
+            f"the draws of simulation {index} must be (n_draws, {n_dims}) with one draw at least, "
+            f"but got {draws.shape}."
+        )
+    return draws
+
+
+def per_draw(name: str, rows: Sequence[Array], number: Array) -> Sequence[Array]:
+    """Return one number a draw, in one array a simulation."""
+    lengths = [row.shape for row in rows]
+    if lengths != [(n,) for n in number]:
+        raise ValueError(
+            f"`{name}` must come as the draws do, one number for each: a list of {len(number)} "
+            f"arrays, or flat with `offsets`; lengths differ from those of `samples`."
+        )
+    return rows
+
+
+def offsets(given: ArrayLike, n_sims: int) -> Array:
+    """Return where each simulation's draws begin, and the last ones end, (n_sims + 1,)."""
+    ends = array("offsets", given)
+    good = ends.shape == (n_sims + 1,) and ends.dtype.kind in "iu" and ends[0] == 0
+    if not good or (np.diff(ends.astype(np.int64)) < 1).any():
+        raise ValueError(
+            f"`offsets` must be {n_sims + 1} integers that start at 0 and rise by the number of "
+            f"draws of each simulation, but got {ends.dtype} of shape {ends.shape}."
+        )
+    return ends.astype(np.int64)
+
+
+def names(given: Sequence[str] | None, n_dims: int) -> tuple[str, ...]:
+    """Return one name a parameter, `theta_0`, `theta_1`, … where none are given."""
+    if given is None:
+        return tuple(f"theta_{k}" for k in range(n_dims))
+    if isinstance(given, str):
+        raise TypeError(f"`names` must be a list of {n_dims} names, but got {given!r}.")
+    kept = tuple(str(name) for name in given)
+    if len(kept) != n_dims:
+        raise ValueError(f"`names` must name {n_dims} parameters, but got {len(kept)}.")
+    if len(set(kept)) != n_dims:
+        raise ValueError(f"`names` must differ from each other, but got {list(kept)}.")
+    return kept
+
+
+def array(name: str, value: ArrayLike) -> Array:
+    """Return numbers as a NumPy array in their own precision, without a copy where possible.
+
+    NumPy has no bfloat16: numbers of that precision become single ones, which holds them all.
+    """
+    if is_stored(value):
+        value = Stored.of(value, 0).read()
+    try:
+        numbers = np.asarray(arrays.host(value))
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` must be a rectangular array of numbers, but its rows differ in length. "
+            f"Draws of unequal number come as a list with one array (n_draws, n_dims) for each "
+            f"simulation."
+        ) from error
+    return _real(name, numbers)
+
+
+def where_it_is(name: str, value: ArrayLike, axis: int) -> Any:
+    """Return numbers on an accelerator or on disk as they are, and all others as `array` does.
+
+    Arguments:
+        name: What they are.
+        value: The numbers.
+        axis: The axis that counts the simulations.
+    """
+    if arrays.on_device(value):
+        return _real(name, arrays.resident(value))
+    if is_stored(value):
+        return _real(name, Stored.of(value, axis))
+    return array(name, value)
+
+
+def _real(name: str, numbers: Any) -> Any:
+    if arrays.kind(numbers) not in "biuf":
+        raise TypeError(
+            f"`{name}` must hold real numbers, but got {numbers.dtype}. "
+            f"Convert it first, for example with `np.asarray({name}, dtype=float)`."
+        )
+    return numbers
+
+
+def finite(name: str, numbers: Array) -> Array:
+    """Return the numbers, or raise if any is NaN or infinite."""
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"the {name} must be finite, but some are NaN or infinite.")
+    return numbers
+
+
+def needs_x(x: Array | None, who: str) -> Array:
+    """Return observations that must be there for the one who reads them."""
+    if x is None:
+        raise ValueError(f"{who} reads the observations: pass `x=`, of shape (n_sims, ...).")
+    return np.asarray(x)
+
+
+def needs_parameters(n_dims: int) -> None:
+    """Raise if only log-densities came."""
+    if not n_dims:
+        raise ValueError("this test needs `samples` and `theta`, but only log-densities came.")

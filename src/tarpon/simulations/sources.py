@@ -1,0 +1,254 @@
+"""Sources: what numbers that are not in memory are read from.
+
+Whatever has `shape`, `dtype` and `__getitem__` will do: HDF5, Zarr and netCDF variables, xarray
+and Dask arrays. Those here are read faster, or by other processes, or as another shape.
+"""
+
+import mmap
+import os
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._base.arrays import package
+from .._base.types import Array, ArrayLike
+
+_PORTABLE = ("zarr", "dask", "xarray")  # arrays that other processes can read as well
+_LITTLE_ENDIAN = {"name": "bytes", "configuration": {"endian": "little"}}
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A view of a file, mapped anew for every read: its memory goes when what was read goes."""
+
+    path: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, view: np.memmap[Any, Any]) -> "Mapped":
+        """Return where in its file a memory-mapped array lies."""
+        root = view
+        while isinstance(root.base, np.memmap):
+            root = root.base
+        ahead = view.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+        return cls(str(root.filename), root.offset + ahead, view.shape, view.strides, view.dtype)
+
+    def __getitem__(self, key: Any) -> Array:
+        whole = np.memmap(self.path, mode="r")
+        view: Array = np.ndarray(self.shape, self.dtype, whole, self.offset, self.strides)
+        return view[key]
+
+
+@dataclass(frozen=True)
+class InHDF5:
+    """A dataset of an HDF5 file that is open for reading alone, opened anew for every read."""
+
+    path: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunks: tuple[int, ...] | None
+
+    @classmethod
+    def of(cls, dataset: Any) -> "InHDF5":
+        """Return where a dataset of h5py lies, which may then be closed."""
+        path = str(Path(dataset.file.filename).resolve())
+        return cls(path, dataset.name, dataset.shape, dataset.dtype, dataset.chunks)
+
+    def __getitem__(self, key: Any) -> Array:
+        import h5py
+
+        with h5py.File(self.path, "r") as file:
+            return file[self.name][key]
+
+
+@dataclass(frozen=True, eq=False)
+class PlainZarr:
+    """A Zarr array on disk whose chunks are numbers and nothing else: files that are mapped.
+
+    What lies in one chunk is not even copied, which is several times as fast as decoding.
+    """
+
+    root: Path
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunks: tuple[int, ...]
+    metadata: Any
+
+    @staticmethod
+    def fits(array: Any) -> bool:
+        """Return whether a Zarr array is of this kind."""
+        local = type(array.store).__name__ == "LocalStore"
+        codecs = getattr(array.metadata, "codecs", ())
+        return local and [codec.to_dict() for codec in codecs] == [_LITTLE_ENDIAN]
+
+    @classmethod
+    def of(cls, array: Any) -> "PlainZarr":
+        """Return the files behind a Zarr array that `fits`."""
+        root = Path(array.store.root).resolve() / array.path
+        dtype = np.dtype(array.dtype).newbyteorder("<")
+        return cls(root, array.shape, dtype, array.chunks, array.metadata)
+
+    def __getitem__(self, key: tuple[slice, ...]) -> Array:
+        ends, grid = self._places(key)
+        if all(len(places) == 1 for places in grid):
+            place = tuple(places[0] for places in grid)
+            return self._chunk(place)[self._cut(place, ends)[0]]
+        out = np.empty([max(0, stop - start) for start, stop in ends], self.dtype)
+        for place in product(*grid):
+            there, here = self._cut(place, ends)
+            out[here] = self._chunk(place)[there]
+        return out
+
+    def ahead(self, key: tuple[slice, ...]) -> None:
+        """Have the system read from disk what will be asked for next, while this goes on."""
+        if not hasattr(os, "posix_fadvise"):
+            return
+        for place in product(*self._places(key)[1]):
+            path = self.root / self.metadata.encode_chunk_key(place)
+            if path.exists():
+                with path.open("rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+
+    def _places(self, key: tuple[slice, ...]) -> tuple[list[tuple[int, int]], list[range]]:
+        """Return where slices start and stop, and which chunks they touch, axis by axis."""
+        missing = (slice(None),) * (len(self.shape) - len(key))
+        ends = [s.indices(n)[:2] for s, n in zip((*key, *missing), self.shape, strict=True)]
+        grid = [
+            range(start // size, -(-stop // size))
+            for (start, stop), size in zip(ends, self.chunks, strict=True)
+        ]
+        return ends, grid
+
+    def _cut(
+        self, place: tuple[int, ...], ends: list[tuple[int, int]]
+    ) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+        """Return which part of a chunk is wanted, and where it goes."""
+        there, here = [], []
+        for k, (start, stop), size in zip(place, ends, self.chunks, strict=True):
+            low, high = max(start, k * size), min(stop, (k + 1) * size)
+            there.append(slice(low - k * size, high - k * size))
+            here.append(slice(low - start, high - start))
+        return tuple(there), tuple(here)
+
+    def _chunk(self, place: tuple[int, ...]) -> Array:
+        path = self.root / self.metadata.encode_chunk_key(place)
+        if not path.exists():
+            return np.broadcast_to(self.dtype.type(self.metadata.fill_value), self.chunks)
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, self.dtype).reshape(self.chunks)
+
+
+@dataclass(frozen=True, eq=False)
+class Arranged:
+    """An array read with its axes in another order, some of them as one.
+
+    Arguments:
+        source: The array.
+        groups: For every axis of the result, the axes of the source that it is made of; none for
+            an axis of length 1.
+    """
+
+    source: Any
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(prod(self.source.shape[axis] for axis in group) for group in self.groups)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.source.dtype)
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        alone = (group[0] if len(group) == 1 else None for group in self.groups)
+        return tuple(1 if axis is None else chunk_length(self.source, axis) for axis in alone)
+
+    def __getitem__(self, key: tuple[slice, ...]) -> Array:
+        key = (*key, *(slice(None),) * (len(self.groups) - len(key)))
+        where = [slice(None)] * len(self.source.shape)
+        after = list(key)
+        for k, group in enumerate(self.groups):
+            if len(group) == 1:
+                where[group[0]], after[k] = key[k], slice(None)
+        read = decoded(self.source[tuple(where)])
+        shape = [prod(read.shape[axis] for axis in group) for group in self.groups]
+        order = [axis for group in self.groups for axis in group]
+        return read.transpose(order).reshape(shape)[tuple(after)]
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Arrays that are read side by side along their last axis."""
+
+    parts: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.parts[0].shape[:-1], sum(part.shape[-1] for part in self.parts))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.result_type(*(part.dtype for part in self.parts))
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        return tuple(chunk_length(self.parts[0], axis) for axis in range(len(self.shape)))
+
+    def __getitem__(self, key: tuple[slice, ...]) -> Array:
+        return np.concatenate([decoded(part[key]) for part in self.parts], axis=-1)
+
+
+def opened(array: ArrayLike) -> Any:
+    """Return the source that suits an array best: one of ours, or the array itself."""
+    if isinstance(array, np.memmap):
+        return Mapped.of(array)
+    if package(array) == "h5py" and array.file.mode == "r":
+        return InHDF5.of(array)
+    if package(array) == "zarr" and PlainZarr.fits(array):
+        return PlainZarr.of(array)
+    return array
+
+
+def is_portable(source: Any) -> bool:
+    """Return whether another process can read from a source too."""
+    if isinstance(source, Arranged):
+        return is_portable(source.source)
+    if isinstance(source, Joined):
+        return all(is_portable(part) for part in source.parts)
+    if type(getattr(source, "store", None)).__name__ == "MemoryStore":  # of Zarr
+        return False
+    return isinstance(source, Mapped | InHDF5 | PlainZarr) or package(source) in _PORTABLE
+
+
+def decoded(read: Any) -> Array:
+    """Return what a read gave as plain numbers, NaN where a file says that there are none."""
+    if package(read) in ("dask", "xarray"):
+        # Not on the cluster that this may be running on already: it would wait for itself.
+        read = read.compute(scheduler="synchronous")
+    if isinstance(read, np.ma.MaskedArray):
+        read = read.filled(np.nan) if read.mask.any() else read.data
+    return np.asarray(read)
+
+
+def chunk_length(source: Any, axis: int) -> int:
+    """Return how many simulations are stored together; 1 where that is unknown or irrelevant."""
+    encoding = getattr(source, "encoding", None) or {}
+    for sizes in (
+        getattr(source, "shards", None),
+        getattr(source, "chunksize", None),
+        getattr(source, "chunks", None),
+        encoding.get("chunksizes") if isinstance(encoding, dict) else None,
+    ):
+        if sizes is not None and len(sizes) > axis and isinstance(sizes[axis], int):
+            return max(1, sizes[axis])
+    return 1

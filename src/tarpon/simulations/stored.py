@@ -1,0 +1,207 @@
+"""Arrays that are not in memory, of which a few simulations are read at a time."""
+
+import threading
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._base.arrays import package
+from .._base.types import Array, ArrayLike, Ints
+from .sources import PlainZarr, chunk_length, decoded, is_portable, opened
+
+_MOST_AT_ONCE = 256 * 2**20  # bytes of whole chunks that are kept for the blocks to come
+_IN_MEMORY = ("__dlpack__", "__array_interface__")
+_kept = threading.local()
+_NOTHING: tuple[Any, int | None, int, Array] = (None, None, 0, np.empty(0))
+
+
+class Rows(Protocol):
+    """Numbers of simulations, had for a range of them."""
+
+    def __getitem__(self, where: slice, /) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A range of the simulations, asked for as if all were there.
+
+    Arguments:
+        array: Their numbers.
+        start: The place of the first among all.
+    """
+
+    array: Any
+    start: int
+
+    def __getitem__(self, key: Any) -> Array:
+        *before, where = key if isinstance(key, tuple) else (key,)
+        return self.array[(*before, slice(where.start - self.start, where.stop - self.start))]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Numbers of simulations that are read when they are asked for.
+
+    Arguments:
+        source: Where they are: anything with `shape`, `dtype` and `__getitem__`.
+        axis: The axis that counts the simulations.
+        where: Which of the source's simulations these are.
+        n_draws: How many of the first draws are seen; all where None.
+        wide: Whether an axis for the only parameter is added at the end.
+    """
+
+    source: Any
+    axis: int
+    where: slice | Ints
+    n_draws: int | None = None
+    wide: bool = False
+
+    @classmethod
+    def of(cls, value: ArrayLike, axis: int) -> "Stored":
+        """Return what was handed in as stored numbers."""
+        if isinstance(value, Stored):
+            return value
+        n_sims = value.shape[axis] if len(value.shape) > axis else 0
+        return cls(opened(value), axis, slice(0, n_sims))
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what would be read."""
+        shape = list(self.source.shape)
+        if len(shape) > self.axis:
+            shape[self.axis] = self.n_sims
+        if self.n_draws is not None:
+            shape[0] = self.n_draws
+        return (*shape, 1) if self.wide else tuple(shape)
+
+    @property
+    def n_sims(self) -> int:
+        """How many simulations these are."""
+        if isinstance(self.where, slice):
+            return int(self.where.stop - self.where.start)
+        return len(self.where)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.source.dtype)
+
+    @property
+    def portable(self) -> bool:
+        """Whether another process can read them too."""
+        return is_portable(self.source)
+
+    @property
+    def chunk(self) -> int:
+        """How many simulations are stored together; 1 where that does not matter."""
+        return chunk_length(self.source, self.axis)
+
+    def window(self, where: slice) -> "Stored":
+        """Return some of the simulations, unread."""
+        if isinstance(self.where, slice):
+            start = self.where.start
+            return replace(self, where=slice(start + where.start, start + where.stop))
+        return replace(self, where=self.where[where])
+
+    def keep(self, kept: Array) -> "Stored":
+        """Return the simulations for which `kept` is true, unread."""
+        every = self.where
+        if isinstance(every, slice):
+            every = np.arange(every.start, every.stop)
+        return replace(self, where=every[kept])
+
+    def first(self, n_draws: int) -> "Stored":
+        """Return the first draws of every simulation, unread."""
+        return replace(self, n_draws=n_draws)
+
+    def read(self) -> Array:
+        """Return the numbers."""
+        if not self.source.shape:
+            return decoded(self.source[()])
+        if isinstance(self.where, slice):
+            numbers = self._read(self.where.start, self.where.stop)
+        elif len(self.where):
+            start = int(self.where[0])
+            slab = self._read(start, int(self.where[-1]) + 1)
+            numbers = np.take(slab, self.where - start, axis=self.axis)
+        else:
+            numbers = self._read(0, 0)
+        return numbers[..., None] if self.wide else numbers
+
+    def ahead(self) -> None:
+        """Have the system read them from disk, while something else goes on."""
+        if isinstance(self.source, PlainZarr) and isinstance(self.where, slice):
+            self.source.ahead((slice(None),) * self.axis + (self.where,))
+
+    def __getitem__(self, key: Any) -> Array:
+        """Read the simulations of a slice along their axis, all else whole."""
+        where = key[self.axis] if isinstance(key, tuple) else key
+        return self.window(slice(*where.indices(self.n_sims)[:2])).read()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.read(), dtype=dtype)
+
+    def _read(self, start: int, stop: int) -> Array:
+        """Read a range of simulations, and with it whole chunks, which the next range may need."""
+        length = self.chunk
+        first, last = start // length * length, min(-(-stop // length) * length, self._end)
+        if (first, last) == (start, stop) or start == stop or isinstance(self.source, PlainZarr):
+            return self._slab(start, stop)
+        row = self.dtype.itemsize * prod(self.shape) // max(self.n_sims, 1)
+        if (last - first) * row > _MOST_AT_ONCE:
+            self._warn(length, row, stop - start)
+            return self._slab(start, stop)
+        source, n_draws, at, slab = getattr(_kept, "slab", _NOTHING)
+        known = source is self.source and n_draws == self.n_draws
+        if not known or not (at <= start and stop <= at + slab.shape[self.axis]):
+            slab, at = self._slab(first, last), first
+            _kept.slab = (self.source, self.n_draws, at, slab)
+        return slab[(slice(None),) * self.axis + (slice(start - at, stop - at),)]
+
+    @property
+    def _end(self) -> int:
+        return int(self.source.shape[self.axis])
+
+    def _slab(self, start: int, stop: int) -> Array:
+        draws = (slice(None),) * self.axis if self.n_draws is None else (slice(self.n_draws),)
+        try:
+            return decoded(self.source[(*draws, slice(start, stop))])
+        except Exception as error:  # whatever the package raises that reads the file
+            raise ValueError(
+                f"simulations {start} to {stop - 1} cannot be read from where they are stored: "
+                f"{error}. If the file is damaged, write it again."
+            ) from error
+
+    def _warn(self, length: int, row: int, n_sims: int) -> None:
+        times = min(length, self._end) // max(n_sims, 1)
+        if times > 1:
+            warnings.warn(
+                f"an array of shape {tuple(self.source.shape)} is stored in chunks that span "
+                f"{length} simulations each, {length * row / 2**30:.1f} GB with all draws, so "
+                f"each is read about {times} times. Store it in chunks of fewer simulations and "
+                f"all draws: see docs/large.md.",
+                stacklevel=2,
+            )
+
+
+def forget() -> None:
+    """Let go of the chunks that were kept for the blocks to come."""
+    _kept.slab = _NOTHING
+
+
+def is_stored(value: ArrayLike) -> bool:
+    """Return whether an array is not in memory, as far as can be told."""
+    if isinstance(value, np.memmap):
+        return value.filename is not None and value.mode in ("r", "r+")
+    if isinstance(value, Stored):
+        return True
+    if package(value) == "pandas" or any(hasattr(value, name) for name in _IN_MEMORY):
+        return False
+    return all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))
