@@ -583,7 +583,8 @@ class TestDense:
         assert "log_weights_theta" not in out
         flat = {
             "samples": np.vstack(self.rows), "theta": self.theta,
-            "log_prob_samples": np.concatenate(log_prob), "log_weights": np.concatenate(log_weights),
+            "log_prob_samples": np.concatenate(log_prob),
+            "log_weights": np.concatenate(log_weights),
         }  # fmt: skip
         again = weights.dense(flat, [0, 2, 5, 6])
         for name in ("samples", "log_prob_samples", "log_weights"):
