@@ -13,6 +13,7 @@ from tarpon import Simulations, references
 from tarpon.checks.parameters import measure
 from tarpon.problems import FLAWS, zoo
 from tarpon.regions import Scores
+from tarpon.simulations import without
 
 FALSE_ALARM = 1e-6
 
@@ -92,7 +93,7 @@ class TestFindings:
     def test_what_an_error_depends_on_is_called_x_only_where_x_is_given(self, flaw):
         word = "bias" if flaw == "bias_by_x" else "width"
         sims = zoo(flaw, n_dims=2, n_sims=600, rng=0)
-        seen, blind = (tarpon.check(one, rng=0, n_swaps=299) for one in (sims, sims.without("x")))
+        seen, blind = (tarpon.check(one, rng=0, n_swaps=299) for one in (sims, without(sims, "x")))
         assert f"{word} depends on x" in {finding.flaw for finding in seen.findings}
         assert f"{word} depends on the posterior mean" in {f.flaw for f in blind.findings}
         assert not any("observation" in str(f) or " x" in str(f) for f in blind.findings)

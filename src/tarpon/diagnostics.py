@@ -15,8 +15,16 @@ from .ranks import broken, counts, rank
 from .references import Reference, Uniform
 from .regions import Balls, HalfLines, HighestDensity, Region
 from .results import Result
-from .simulations import Simulations, alerts, shapes, simulations
-from .simulations.passes import begin
+from .simulations import (
+    Simulations,
+    alerts,
+    begin,
+    densities_alone,
+    given,
+    place,
+    points_alone,
+    shapes,
+)
 from .verdict import Reading
 
 __all__ = ["Result", "hpd", "sbc", "tarp"]
@@ -30,7 +38,6 @@ def tarp(
     reference: Reference = Uniform(),
     metric: Metric = L2(),
     rng: RNG = None,
-    on_invalid: str = "raise",
     engine: Engine = Engine(),
 ) -> Result:
     r"""Test coverage with balls around reference points (Lemos et al., 2023, Algorithm 2).
@@ -46,7 +53,6 @@ def tarp(
         reference: Where the balls are centred; see `tarpon.references`.
         metric: How distance is measured; see `tarpon.metrics`.
         rng: A seed or a generator; without one the result is different each time.
-        on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
         engine: Where blocks are computed, and where their results are kept.
 
     Returns:
@@ -57,14 +63,14 @@ def tarp(
         >>> tarpon.tarp(sims, rng=0).p_value < 1e-6
         True
     """
-    sims = simulations(samples, theta, x=x, on_invalid=on_invalid)
+    sims = given(samples, theta, x=x)
     shapes.needs_parameters(sims.n_dims)
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     settings = {"reference": repr(reference), "metric": repr(metric)}
     sims, seed = begin("TARP", sims, engine, rng, reference=reference, metric=metric)
     place, break_ties = np.random.default_rng(seed).spawn(2)
     region, left = Balls.at(reference, metric, sims, place)
-    found = counts(left.points_alone(), region, _Apart(max(1, left.n_sims // 100)))
+    found = counts(points_alone(left), region, _Apart(max(1, left.n_sims // 100)))
     return Result(
         "TARP",
         broken(found, left, break_ties),
@@ -82,7 +88,6 @@ def hpd(
     log_prob_theta: ArrayLike | None = None,
     *,
     rng: RNG = None,
-    on_invalid: str = "raise",
     engine: Engine = Engine(),
 ) -> Result:
     r"""Test coverage of the regions of highest density (Lemos et al., 2023, Algorithm 1).
@@ -95,7 +100,6 @@ def hpd(
             constant that may differ between simulations; or `Simulations` that hold both.
         log_prob_theta: The same of the truths, `(n_sims,)`.
         rng: A seed or a generator, for ties.
-        on_invalid: `"drop"` leaves out simulations with NaN or +inf, and says so.
         engine: Where blocks are computed, and where their results are kept.
 
     Returns:
@@ -107,12 +111,12 @@ def hpd(
         True
     """
     sims = (
-        simulations(log_prob_samples, None, log_prob_theta=log_prob_theta)
+        given(log_prob_samples, None, log_prob_theta=log_prob_theta)
         if isinstance(log_prob_samples, Simulations)
-        else Simulations.of_densities(log_prob_samples, log_prob_theta, on_invalid=on_invalid)
+        else Simulations.of_densities(log_prob_samples, log_prob_theta)
     )
     sims, seed = begin("HPD", sims, engine, rng)
-    ranks = rank(sims.densities_alone(), HighestDensity(), np.random.default_rng(seed))
+    ranks = rank(densities_alone(sims), HighestDensity(), np.random.default_rng(seed))
     return Result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims.draws, sims.n_dropped)
 
 
@@ -122,7 +126,6 @@ def sbc(
     *,
     names: Sequence[str] | None = None,
     rng: RNG = None,
-    on_invalid: str = "raise",
     engine: Engine = Engine(),
 ) -> Result:
     r"""Test each parameter alone: simulation-based calibration (Talts et al., 2018).
@@ -136,7 +139,6 @@ def sbc(
         theta: The true parameters, `(n_sims, n_dims)`.
         names: One name a parameter.
         rng: A seed or a generator, for ties.
-        on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
         engine: Where blocks are computed, and where their results are kept.
 
     Returns:
@@ -147,11 +149,11 @@ def sbc(
         >>> tarpon.sbc(sims, rng=0).ranks.values.shape
         (500, 2)
     """
-    sims = simulations(samples, theta, names=names, on_invalid=on_invalid)
+    sims = given(samples, theta, names=names)
     shapes.needs_parameters(sims.n_dims)
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     sims, seed = begin("SBC", sims, engine, rng)
-    ranks = rank(sims.points_alone(), HalfLines(), np.random.default_rng(seed))
+    ranks = rank(points_alone(sims), HalfLines(), np.random.default_rng(seed))
     named = tuple(sims.names or ())
     return Result("SBC", ranks, Reading.SIDE, named, seed, sims.draws, sims.n_dropped)
 
@@ -174,9 +176,9 @@ class _Apart:
     every: int
 
     def __call__(self, sims: Simulations, region: Region) -> Results:
-        some = slice(-sims.start % self.every, None, self.every)
+        some = slice(-place(sims).start % self.every, None, self.every)
         few = slice(None, None, max(1, sims.n_draws // 20))
-        centers = cast(Balls, region).centers[sims.where][some]
+        centers = cast(Balls, region).centers[place(sims)][some]
         if centers.ndim == 3:  # of several references, the first tells how far they lie
             centers = centers[:, 0]
         sample = [arrays.host(sims.theta[None, some]), arrays.host(sims.samples[few, some])]

@@ -19,7 +19,7 @@ import numpy as np
 from . import backends
 from ._base.arrays import Results, beside, double, host, namespace
 from ._base.types import Array, Floats, Ints
-from .simulations import Simulations
+from .simulations import Simulations, passes, points_alone
 
 __all__ = ["L1", "L2", "Lp", "Mahalanobis", "Metric", "Periodic", "Sphere", "Weighted"]
 
@@ -317,14 +317,16 @@ def _unit(scale: Floats | float | None, points: Array) -> Array | float:
 
 
 def _within_covariance(sims: Simulations) -> Floats:
-    products = (found["products"] for found in sims.points_alone().each("covariance", _products))
+    products = (
+        found["products"] for found in passes.each(points_alone(sims), "covariance", _products)
+    )
     return sum(products, np.zeros((sims.n_dims,) * 2)) / (sims.n_draws * sims.n_sims)
 
 
 def _products(part: Simulations) -> Results:
     """Return the products of parameters about their centres, summed over all points."""
     total = np.zeros((part.n_dims, part.n_dims))
-    for piece in part.pieces():
+    for piece in passes.pieces(part):
         for block in piece.blocks():
             about = double(block.points) - block.centre
             if block.weighted:

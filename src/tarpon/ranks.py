@@ -11,7 +11,7 @@ from . import regions
 from ._base.arrays import Results, joined
 from ._base.types import Array, Floats, Ints
 from .regions import Counted, Region
-from .simulations import Simulations
+from .simulations import Simulations, is_simple, passes
 
 N_LEVELS = 999  # of ranks among weighted draws, less one
 
@@ -84,20 +84,21 @@ def counts(sims: Simulations, region: Region, beside: Beside | None = None) -> R
         region: Gives the scores.
         beside: Returns what else is to be had of some simulations, by name, if anything.
     """
-    if sims.at_hand and sims.run.plain:
+    if is_simple(sims):
         return _counts(sims, region, beside)
     return joined(
-        sims.each(
+        passes.each(
+            sims,
             "counts",
             partial(_counts_of_part, beside=beside),
-            given=lambda where: {"region": regions.cut(region, where)},
+            extra=lambda where: {"region": regions.cut(region, where)},
             final=True,
         )
     )
 
 
 def _counts_of_part(part: Simulations, *, region: Region, beside: Beside | None) -> Results:
-    return joined(_counts(piece, region, beside) for piece in part.pieces(by_chunk=True))
+    return joined(_counts(piece, region, beside) for piece in passes.pieces(part, by_chunk=True))
 
 
 def _counts(sims: Simulations, region: Region, beside: Beside | None) -> Results:

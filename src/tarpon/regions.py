@@ -14,14 +14,13 @@ from numpy.random import Generator
 
 from . import backends, references
 from . import metrics as _metrics
-from ._base.arrays import beside, double, host, single
+from ._base.arrays import Rows, Window, beside, double, host, single
 from ._base.types import Array, ArrayLike, Floats, Ints
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
-from .simulations import Simulations
+from .simulations import Simulations, place
 from .simulations.blocks import Block
 from .simulations.shapes import where_it_is
-from .simulations.stored import Rows, Window
 
 __all__ = [
     "Balls",
@@ -95,7 +94,7 @@ class Balls:
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
         if isinstance(self.metric, _metrics.Fused):
-            return self.metric.count(sims, self.centers[sims.where])
+            return self.metric.count(sims, self.centers[place(sims)])
         return count(self, sims)
 
     def cut(self, where: slice) -> "Balls":

@@ -7,8 +7,9 @@ No package is imported here that the caller has not imported.
 
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -128,3 +129,26 @@ def joined(results: Iterable[Results]) -> Results:
     """Return arrays by name, those of all blocks one after the other."""
     every = list(results)
     return {name: np.concatenate([found[name] for found in every]) for name in every[0]}
+
+
+class Rows(Protocol):
+    """Numbers of simulations, had for a range of them."""
+
+    def __getitem__(self, where: slice, /) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A range of the simulations, asked for as if all were there.
+
+    Arguments:
+        array: Their numbers.
+        start: The place of the first among all.
+    """
+
+    array: Any
+    start: int
+
+    def __getitem__(self, key: Any) -> Array:
+        *before, where = key if isinstance(key, tuple) else (key,)
+        return self.array[(*before, slice(where.start - self.start, where.stop - self.start))]

@@ -23,13 +23,12 @@ from numpy.random import Generator
 from .. import backends, regions
 from .._base import arrays, threads
 from .._base.arguments import _whole
-from .._base.arrays import Results, joined
+from .._base.arrays import Results, Rows, Window, joined
 from .._base.types import Array, Floats, Ints
 from ..ranks import N_LEVELS
 from ..regions import Region, cut
-from ..simulations import Simulations, shapes
+from ..simulations import Simulations, passes, shapes
 from ..simulations.blocks import Block
-from ..simulations.stored import Rows, Window
 from .statistics import MOMENTS, components, standardise
 
 _BLOCK_BYTES = 32 * 2**20
@@ -157,11 +156,12 @@ def swap(
         beside,
     )
     adder, measured = _Adder(), []
-    for found in sims.each(
+    for found in passes.each(
+        sims,
         "swaps",
         recipe.sums,
         n_bytes=_DATA_PER_SUM * recipe.n_bytes(sims.n_dims, features.shape[1]),
-        given=lambda where: {
+        extra=lambda where: {
             "parts": {name: part.cut(where) for name, part in parts.items()},
             "slope_of": Window(slope_of[where], where.start),
             "features": Window(features[where], where.start),
@@ -205,7 +205,7 @@ class _Recipe:
         """Return the sums of some simulations, and what else is to be had of each of them."""
         adder, measured = _Adder(), []
         with threads.one_thread_each():
-            for piece in sims.pieces():
+            for piece in passes.pieces(sims):
                 ranks = joined(
                     self._add(adder, block, parts, slope_of[block.where], features[block.where])
                     for block in piece.blocks(_BLOCK_BYTES)
