@@ -365,7 +365,7 @@ def is_simple(sims: Simulations) -> bool:
 
 
 def given(
-    samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: ArrayLike | None
+    samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any
 ) -> Simulations:
     """Return the simulations that a test was given, whole or as arrays."""
     if isinstance(samples, Simulations):
