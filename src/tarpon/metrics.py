@@ -17,7 +17,7 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 
 from . import backends
-from ._base.arrays import Results, beside, double, host, namespace
+from ._base.arrays import Results, double, host, namespace, to_device_of
 from ._base.types import Array, Floats, Ints
 from .simulations import Simulations
 
@@ -81,7 +81,7 @@ class Weighted:
         object.__setattr__(self, "scale", _scale(self.scale))
 
     def __call__(self, a: Array, b: Array) -> Array:
-        return (beside(self.weights, a) * ((a - b) / _unit(self.scale, a)) ** 2).sum(-1)
+        return (to_device_of(self.weights, a) * ((a - b) / _unit(self.scale, a)) ** 2).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
@@ -213,7 +213,7 @@ class Periodic:
 
     def __call__(self, a: Array, b: Array) -> Array:
         wraps = np.isfinite(self.period)
-        turn, wrapped = beside(np.where(wraps, self.period, 1.0), a), beside(wraps, a)
+        turn, wrapped = to_device_of(np.where(wraps, self.period, 1.0), a), to_device_of(wraps, a)
         difference = a - b
         short = difference - wrapped * turn * (difference / turn).round()
         return ((short / _unit(self.scale, a)) ** 2).sum(-1)
@@ -259,7 +259,7 @@ class Mahalanobis:
     def __call__(self, a: Array, b: Array) -> Array:
         difference = double(a) - b
         if self.covariance is not None:
-            difference = difference @ beside(self._whiten, difference)
+            difference = difference @ to_device_of(self._whiten, difference)
         return (difference**2).sum(-1)
 
     def fit(self, sims: Simulations) -> "Mahalanobis":
@@ -313,7 +313,7 @@ def _or_one(scale: Floats | float | None) -> Floats | float:
 
 def _unit(scale: Floats | float | None, points: Array) -> Array | float:
     """Return the scale where the points are, 1 where there is none."""
-    return 1.0 if scale is None else beside(scale, points)
+    return 1.0 if scale is None else to_device_of(scale, points)
 
 
 def _within_covariance(sims: Simulations) -> Floats:
@@ -329,7 +329,7 @@ def _products(part: Simulations) -> Results:
             about = double(block.points) - block.centre
             if block.weighted:
                 share = block.weights / block.weights.mean(axis=0)
-                about *= beside(np.sqrt(share)[..., None], about)
+                about *= to_device_of(np.sqrt(share)[..., None], about)
             rows = about.reshape(-1, part.n_dims)
             total += host(rows.T @ rows)
     return {"products": total}

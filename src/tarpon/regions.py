@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from . import backends, references
 from . import metrics as _metrics
-from ._base.arrays import beside, double, host, single
+from ._base.arrays import double, host, single, to_device_of
 from ._base.types import Array, ArrayLike, Floats, Ints
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
@@ -90,7 +90,8 @@ class Balls:
         return cls(centers, _metrics.fit(metric, sims)), left
 
     def scores(self, block: Block) -> Array:
-        centers, points = beside(self.centers[block.where], block.points), double(block.points)
+        points = double(block.points)
+        centers = to_device_of(self.centers[block.where], points)
         return self.metric(points if centers.ndim == 2 else points[:, :, None], centers)
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
@@ -177,9 +178,9 @@ class FromPoints:
         """Return one score a centre, less what is the same for all points."""
         # About the centre of the points, so that single precision suffices; the square of
         # the center's own distance is the same for all points and left out.
-        centre, scale = block.centre[:, None], beside(self.scale, block.points)
+        centre, scale = block.centre[:, None], to_device_of(self.scale, block.points)
         points = single((block.points.swapaxes(0, 1) - centre) / scale)
-        centers = single((beside(self.centers[block.where], points) - centre) / scale)
+        centers = single((to_device_of(self.centers[block.where], points) - centre) / scale)
         gaps = -2 * backends.swaps(points).inner_products(points, centers)
         gaps += (points**2).sum(axis=-1)[:, :, None]
         return gaps.swapaxes(0, 1)

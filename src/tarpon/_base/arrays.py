@@ -81,8 +81,8 @@ def namespace(array: Array) -> Any:
     return sys.modules["torch"] if package(array) == "torch" else np
 
 
-def beside(numbers: ArrayLike, array: Array) -> Array:
-    """Return numbers where the array is, in their own precision."""
+def to_device_of(numbers: ArrayLike, array: Array) -> Array:
+    """Return numbers on the device of the array, in their own precision."""
     if package(array) != "torch":
         return host(numbers)
     if package(numbers) != "torch":
@@ -101,8 +101,8 @@ def zeros(shape: tuple[int, ...], array: Array) -> Array:
     return np.zeros(shape, dtype=np.float32)
 
 
-def alike(truths: Array, draws: Array) -> Array:
-    """Return the truths with no more digits than draws: they could be told by those alone."""
+def rounded_like(truths: Array, draws: Array) -> Array:
+    """Return the truths with no more digits than draws: extra digits would identify the truth."""
     if kind(truths) == kind(draws) == "f":
         precision = min(truths.dtype, draws.dtype, key=lambda dtype: dtype.itemsize)
         return namespace(truths).asarray(truths, dtype=precision)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.arrays import alike, host
+from .._base.arrays import host, rounded_like
 from .._base.threads import compiled, each
 from .._base.types import Array, Ints
 
@@ -19,7 +19,7 @@ def pool(truths: Array, draws: Array, place: Ints) -> Array:
     Truths go to their places, and the draws that were there to the end.
     """
     truths, draws = host(truths), host(draws)
-    truths, (n_draws, n_sims) = alike(truths, draws), draws.shape[:2]
+    truths, (n_draws, n_sims) = rounded_like(truths, draws), draws.shape[:2]
     # Simulations first in memory: whatever is done next is done to one simulation at a time.
     shape = (n_sims, n_draws + 1, *draws.shape[2:])
     pooled = np.empty(shape, np.result_type(truths, draws)).swapaxes(0, 1)

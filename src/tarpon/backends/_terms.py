@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._base.arrays import beside, namespace
+from .._base.arrays import namespace, to_device_of
 from .._base.types import Array, Floats
 
 
@@ -46,11 +46,11 @@ def prepare(
     """
     xp = namespace(truth)
     if term == "periodic":
-        turns = xp.round(away / beside(np.asarray(period), away))
-        away = away - beside(np.where(np.isfinite(period), period, 0.0), away) * turns
+        turns = xp.round(away / to_device_of(np.asarray(period), away))
+        away = away - to_device_of(np.where(np.isfinite(period), period, 0.0), away) * turns
     table: Array = _table(scale, away, period, float(xp.finfo(truth.dtype).eps))
     away = 2 * away if term == "l2" else away
-    away, table = (xp.asarray(beside(a, truth), dtype=truth.dtype) for a in (away, table))
+    away, table = (xp.asarray(to_device_of(a, truth), dtype=truth.dtype) for a in (away, table))
     return Constants(truth, away, table)
 
 
@@ -95,6 +95,6 @@ def centered(scale: Floats, away: Array) -> Floats:
     Equal scales become a power of two, so that points on a lattice keep their ties.
     """
     scale = scale / (np.max(scale, initial=0.0) or 1.0)
-    xp, sizes = namespace(away), abs(away) * beside(scale, away)
+    xp, sizes = namespace(away), abs(away) * to_device_of(scale, away)
     largest = float(xp.where(xp.isfinite(sizes), sizes, 0.0).max()) if len(scale) else 0.0
     return np.ldexp(scale, min(-math.frexp(largest)[1], 126))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._base.arrays import beside, double, host
+from .._base.arrays import double, host, to_device_of
 from .._base.types import Array, Floats, Ints
 from ._terms import Constants, gap, prepare
 
@@ -72,9 +72,10 @@ def _closer(
 ) -> tuple[Ints, Ints]:
     """Count the draws for which the terms sum to less than zero, and to zero."""
     n_dims = samples.shape[2]
-    around = beside(np.asarray(centers, dtype=float), samples).reshape(len(theta), -1, n_dims)
+    around = np.asarray(centers, dtype=float).reshape(len(theta), -1, n_dims)
     truth = _exact(theta, _working(samples.dtype)).contiguous()
-    constants = prepare(term, truth, double(theta)[:, None] - around, scale, period)
+    away = double(theta)[:, None] - to_device_of(around, samples)
+    constants = prepare(term, truth, away, scale, period)
     fused = _fused(samples)
     counts = torch.zeros((2, *around.shape[:2]), dtype=torch.int64, device=samples.device)
     for sims, block in _blocks(samples, in_place=fused is not None):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
-from .._base.arrays import alike, beside
+from .._base.arrays import rounded_like, to_device_of
 from .._base.types import Ints
 
 _ROW_BYTES = 512 * 2**20
@@ -14,14 +14,14 @@ _ROW_BYTES = 512 * 2**20
 
 def pool(truths: Tensor, draws: Tensor, place: Ints) -> Tensor:
     """Return truths `(n_sims, ...)` and draws `(n_draws, n_sims, ...)` as one tensor."""
-    truths, (n_draws, n_sims) = alike(truths, draws), draws.shape[:2]
+    truths, (n_draws, n_sims) = rounded_like(truths, draws), draws.shape[:2]
     pooled = torch.empty(
         (n_sims, n_draws + 1, *draws.shape[2:]),
         dtype=torch.promote_types(truths.dtype, draws.dtype),
         device=draws.device,
     ).swapaxes(0, 1)
     pooled[:n_draws], pooled[n_draws] = draws, truths
-    at, every = beside(place, draws), torch.arange(n_sims, device=draws.device)
+    at, every = to_device_of(place, draws), torch.arange(n_sims, device=draws.device)
     pooled[n_draws] = pooled[at, every]
     pooled[at, every] = truths.to(pooled.dtype)
     return pooled

@@ -216,7 +216,7 @@ class Simulations:
                 "highest-density regions need the estimator's log-densities, as arguments or in "
                 "the file: `log_prob_samples` (n_draws, n_sims) and `log_prob_theta` (n_sims,)."
             )
-        return draws, arrays.alike(truths, draws)
+        return draws, arrays.rounded_like(truths, draws)
 
     def hold_out(self, n: int) -> "tuple[Simulations, Array]":
         """Split the last `n` draws off: return the simulations that are left, and those draws.

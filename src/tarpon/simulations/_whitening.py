@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import backends
-from .._base.arrays import beside, single, zeros
+from .._base.arrays import single, to_device_of, zeros
 from .._base.types import Array, Floats, Ints
 
 _MOST_WHITENED = 256
@@ -44,7 +44,7 @@ def whiten(
     places = np.zeros((n_sims, 0), dtype=int) if played is None else played.T
     share, counts = None, zeros((n_sims, 1, 1), z) + 1 / n_points
     if weights is not None:
-        share = single(beside((weights / weights.mean(axis=0)).T[..., None], z))
+        share = single(to_device_of((weights / weights.mean(axis=0)).T[..., None], z))
         counts = share[every, places] / n_points
     kept = zeros((n_sims, 1, 1), z)  # of the correlations, once they are known
 

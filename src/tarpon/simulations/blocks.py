@@ -125,7 +125,7 @@ class Block:
         if not self.weighted:
             return numbers.mean(axis=0, dtype=arrays.namespace(numbers).float64)
         share = self.weights / self.weights.sum(axis=0)
-        return (arrays.beside(share, numbers)[..., None] * numbers).sum(axis=0)
+        return (arrays.to_device_of(share, numbers)[..., None] * numbers).sum(axis=0)
 
     @cached_property
     def whitened(self) -> Floats:
