@@ -176,14 +176,14 @@ class _Apart:
     def __call__(self, sims: Simulations, region: Region) -> Results:
         some = slice(-sims.start % self.every, None, self.every)
         few = slice(None, None, max(1, sims.n_draws // 20))
-        centers = cast(Balls, region).centers[sims.where][some]
-        if centers.ndim == 3:  # of several references, the first tells how far they lie
-            centers = centers[:, 0]
+        centres = cast(Balls, region).centres[sims.where][some]
+        if centres.ndim == 3:  # of several references, the first tells how far they lie
+            centres = centres[:, 0]
         sample = [arrays.host(sims.theta[None, some]), arrays.host(sims.samples[few, some])]
         points = np.concatenate(sample).astype(float)
         middle = points.mean(axis=0)
         own = np.square(points - middle).mean(axis=0)
-        away = np.square(centers - middle)
+        away = np.square(centres - middle)
         ends = points.min(axis=0), points.max(axis=0)
         return {"apart": np.stack([away, own, *ends], axis=1)}
 

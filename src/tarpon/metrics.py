@@ -45,8 +45,8 @@ class Fittable(Protocol):
 class Fused(Protocol):
     """A metric for which draws can be counted without storing their distances."""
 
-    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
-        """Count the draws that are closer to the centers than the truth, and those as close."""
+    def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
+        """Count the draws that are closer to the centres than the truth, and those as close."""
         ...
 
 
@@ -86,9 +86,9 @@ class Weighted:
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
 
-    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
+    def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
         weight = np.broadcast_to(self.weights / _or_one(self.scale) ** 2, (sims.n_dims,))
-        return backends.of(sims.samples).closer(sims.samples, sims.theta, centers, weight)
+        return backends.of(sims.samples).closer(sims.samples, sims.theta, centres, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +116,8 @@ class L2:
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
 
-    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
-        return Weighted(1.0, self.scale).count(sims, centers)
+    def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
+        return Weighted(1.0, self.scale).count(sims, centres)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +145,9 @@ class L1:
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
 
-    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
+    def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
         weight = np.broadcast_to(1.0 / _or_one(self.scale), (sims.n_dims,))
-        return backends.of(sims.samples).closer_l1(sims.samples, sims.theta, centers, weight)
+        return backends.of(sims.samples).closer_l1(sims.samples, sims.theta, centres, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,12 +222,12 @@ class Periodic:
         wide = np.where(np.isfinite(self.period), self.period, sims.width())
         return replace(self, scale=wide) if self.scale is None else self
 
-    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
+    def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
         shape = (sims.n_dims,)
         weight = np.broadcast_to(1.0 / _or_one(self.scale) ** 2, shape)
         period = np.broadcast_to(self.period, shape)
         backend = backends.of(sims.samples)
-        return backend.closer_periodic(sims.samples, sims.theta, centers, weight, period)
+        return backend.closer_periodic(sims.samples, sims.theta, centres, weight, period)
 
 
 @dataclass(frozen=True, eq=False)

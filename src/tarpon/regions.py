@@ -71,12 +71,12 @@ class Balls:
     .. math:: s(\theta; x) = d(\theta, \theta_r(x)) .
 
     Arguments:
-        centers: The reference points :math:`\theta_r`, of shape `(n_sims, n_dims)`, or several
-            of each simulation, `(n_sims, n_centers, n_dims)`.
+        centres: The reference points :math:`\theta_r`, of shape `(n_sims, n_dims)`, or several
+            of each simulation, `(n_sims, n_centres, n_dims)`.
         metric: The distance :math:`d`.
     """
 
-    centers: Rows
+    centres: Rows
     metric: Metric = L2()
 
     @classmethod
@@ -86,21 +86,21 @@ class Balls:
         """Draw the references: return the balls, and the simulations to rank in them."""
         drawn = reference.draw(sims, rng)
         points, left = drawn if isinstance(drawn, HeldOut) else (drawn, sims)
-        centers = references.reference_points(points, sims.n_sims, sims.n_dims)
-        return cls(centers, _metrics.fit(metric, sims)), left
+        centres = references.reference_points(points, sims.n_sims, sims.n_dims)
+        return cls(centres, _metrics.fit(metric, sims)), left
 
     def scores(self, block: Block) -> Array:
         points = double(block.points)
-        centers = to_device_of(self.centers[block.where], points)
-        return self.metric(points if centers.ndim == 2 else points[:, :, None], centers)
+        centres = to_device_of(self.centres[block.where], points)
+        return self.metric(points if centres.ndim == 2 else points[:, :, None], centres)
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
         if isinstance(self.metric, _metrics.Fused):
-            return self.metric.count(sims, self.centers[sims.where])
+            return self.metric.count(sims, self.centres[sims.where])
         return count(self, sims)
 
     def cut(self, where: slice) -> "Balls":
-        return replace(self, centers=Window(self.centers[where], where.start))
+        return replace(self, centres=Window(self.centres[where], where.start))
 
 
 @dataclass(frozen=True)
@@ -167,21 +167,21 @@ class FromPoints:
     r"""Balls around several reference points each, :math:`s_l(\theta; x) = |\theta - c_l|^2`.
 
     Arguments:
-        centers: The points :math:`c_l`, of shape `(n_sims, n_centers, n_dims)`.
+        centres: The points :math:`c_l`, of shape `(n_sims, n_centres, n_dims)`.
         scale: The unit of each parameter, of shape `(n_dims,)`.
     """
 
-    centers: Rows
+    centres: Rows
     scale: Floats
 
     def scores(self, block: Block) -> Array:
         """Return one score a centre, less what is the same for all points."""
         # About the centre of the points, so that single precision suffices; the square of
-        # the center's own distance is the same for all points and left out.
+        # the centre's own distance is the same for all points and left out.
         centre, scale = block.centre[:, None], to_device_of(self.scale, block.points)
         points = single((block.points.swapaxes(0, 1) - centre) / scale)
-        centers = single((to_device_of(self.centers[block.where], points) - centre) / scale)
-        gaps = -2 * backends.swaps(points).inner_products(points, centers)
+        centres = single((to_device_of(self.centres[block.where], points) - centre) / scale)
+        gaps = -2 * backends.swaps(points).inner_products(points, centres)
         gaps += (points**2).sum(axis=-1)[:, :, None]
         return gaps.swapaxes(0, 1)
 
@@ -199,13 +199,13 @@ class FromDraws:
     def scores(self, block: Block) -> Array:
         """Return one score a centre, infinite for the centre itself."""
         y = block.whitened.swapaxes(0, 1)
-        centers = y[:, : min(self.n, block.n_points - 1)]
+        centres = y[:, : min(self.n, block.n_points - 1)]
         norm = (y**2).sum(axis=-1)
-        gaps = -2 * backends.swaps(y).inner_products(y, centers)
+        gaps = -2 * backends.swaps(y).inner_products(y, centres)
         gaps += norm[:, :, None]
-        gaps += norm[:, None, : centers.shape[1]]
+        gaps += norm[:, None, : centres.shape[1]]
         # A point is no neighbour of itself, and rounding must not decide how far it is.
-        own = np.arange(centers.shape[1])
+        own = np.arange(centres.shape[1])
         gaps[:, own, own] = np.inf
         if block.played is not None:
             extra, sim = np.nonzero(block.played < len(own))

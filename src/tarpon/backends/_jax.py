@@ -1,6 +1,6 @@
 """Counting where JAX arrays are: one compiled reduction a distance, and integers come back.
 
-Differences of truths and centers are taken by NumPy in double precision, since JAX may be set to
+Differences of truths and centres are taken by NumPy in double precision, since JAX may be set to
 single precision alone; the draws are only read.
 """
 
@@ -34,36 +34,36 @@ def smaller(samples: jax.Array, theta: Array) -> tuple[Ints, Ints]:
         return _integers(_smaller(samples, truth))
 
 
-def closer(samples: jax.Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
-    return _closer("l2", samples, theta, centers, np.sqrt(weight))
+def closer(samples: jax.Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
+    return _closer("l2", samples, theta, centres, np.sqrt(weight))
 
 
 def closer_l1(
-    samples: jax.Array, theta: Array, centers: Floats, weight: Floats
+    samples: jax.Array, theta: Array, centres: Floats, weight: Floats
 ) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
-    return _closer("l1", samples, theta, centers, weight)
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
+    return _closer("l1", samples, theta, centres, weight)
 
 
 def closer_periodic(
-    samples: jax.Array, theta: Array, centers: Floats, weight: Floats, period: Floats
+    samples: jax.Array, theta: Array, centres: Floats, weight: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
-    return _closer("periodic", samples, theta, centers, np.sqrt(weight), period)
+    return _closer("periodic", samples, theta, centres, np.sqrt(weight), period)
 
 
 def _closer(
     term: str,
     samples: jax.Array,
     theta: Array,
-    centers: Floats,
+    centres: Floats,
     scale: Floats,
     period: Floats | float = np.inf,
 ) -> tuple[Ints, Ints]:
     """Count the draws for which the terms sum to less than zero, and to zero."""
-    theta, shape = host(theta), np.shape(centers)[:-1]
-    around = np.asarray(centers, dtype=float).reshape(len(theta), -1, theta.shape[1])
+    theta, shape = host(theta), np.shape(centres)[:-1]
+    around = np.asarray(centres, dtype=float).reshape(len(theta), -1, theta.shape[1])
     away = theta[:, None].astype(float) - around
     constants = prepare(term, _exact(theta, samples), away, np.asarray(scale), period)
     with _precision(constants.truth):
@@ -85,8 +85,8 @@ def _smaller(samples: jax.Array, truth: jax.Array) -> jax.Array:
 def _count(term: str, samples: jax.Array, constants: Constants) -> jax.Array:
     draws = samples.astype(constants.truth.dtype)
     counts = []
-    for center in range(constants.n_centers):
-        apart = gap(term, draws, constants, center, jnp)
+    for centre in range(constants.n_centres):
+        apart = gap(term, draws, constants, centre, jnp)
         counts.append(jnp.stack([(apart < 0).sum(axis=0), (apart == 0).sum(axis=0)]))
     return jnp.stack(counts, axis=2)
 

@@ -1,7 +1,7 @@
 r"""Counting on the CPU: one pass over the samples, at about the speed of reading them.
 
 A distance is a sum over the parameters, and so is the difference of two. A draw :math:`s` is
-closer to the center :math:`r` than the truth :math:`t` where
+closer to the centre :math:`r` than the truth :math:`t` where
 
 .. math:: d(s, r) - d(t, r) = \sum_k f(s_k - t_k; t_k - r_k) < 0
 
@@ -18,39 +18,39 @@ from .._base.threads import each, n_threads_for, share
 from .._base.types import Array, Floats, Ints
 from ._memory import blocks, window, working
 from ._rows import Pair, extent_rows, l1, l2, long_rows, order, periodic, short_rows, smaller_rows
-from ._terms import centered, exact, prepare
+from ._terms import centred, exact, prepare
 from ._vectors import N_COLUMNS, N_ROWS
 
 _CACHED_BYTES = 2**19  # of the truths that a cache keeps
 # Rows shorter than this many numbers are taken several at a time, where that needs no sums.
 _TILE = 64
-# Numbers of a simulation times centers from which a matrix product beats a pass for each center.
+# Numbers of a simulation times centres from which a matrix product beats a pass for each centre.
 _WORTH_A_PRODUCT = 150_000
 
 
-def closer(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
-    if centers.ndim == 2:
-        return _closer(l2, samples, theta, centers, np.sqrt(weight))
-    if centers.shape[1] * samples.shape[0] * samples.shape[2] < _WORTH_A_PRODUCT:
-        return _one_by_one(closer, samples, theta, centers, weight)
-    return _closer_to_many(samples, theta, centers, np.sqrt(weight))
+def closer(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
+    if centres.ndim == 2:
+        return _closer(l2, samples, theta, centres, np.sqrt(weight))
+    if centres.shape[1] * samples.shape[0] * samples.shape[2] < _WORTH_A_PRODUCT:
+        return _one_by_one(closer, samples, theta, centres, weight)
+    return _closer_to_many(samples, theta, centres, np.sqrt(weight))
 
 
-def closer_l1(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
-    if centers.ndim == 3:
-        return _one_by_one(closer_l1, samples, theta, centers, weight)
-    return _closer(l1, samples, theta, centers, weight)
+def closer_l1(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
+    if centres.ndim == 3:
+        return _one_by_one(closer_l1, samples, theta, centres, weight)
+    return _closer(l1, samples, theta, centres, weight)
 
 
 def closer_periodic(
-    samples: Array, theta: Array, centers: Floats, weight: Floats, period: Floats
+    samples: Array, theta: Array, centres: Floats, weight: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
-    if centers.ndim == 3:
-        return _one_by_one(closer_periodic, samples, theta, centers, weight, period)
-    return _closer(periodic, samples, theta, centers, np.sqrt(weight), period)
+    if centres.ndim == 3:
+        return _one_by_one(closer_periodic, samples, theta, centres, weight, period)
+    return _closer(periodic, samples, theta, centres, np.sqrt(weight), period)
 
 
 def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
@@ -74,7 +74,7 @@ def _closer(
     term: Callable[..., Any],
     samples: Array,
     theta: Array,
-    centers: Floats,
+    centres: Floats,
     scale: Floats,
     period: Floats | float = np.inf,
 ) -> tuple[Ints, Ints]:
@@ -83,30 +83,30 @@ def _closer(
     counts = np.zeros((2, len(theta)), dtype=np.int64)
     for sims, block in blocks(samples, dtype):
         truth = exact(theta[sims], dtype)
-        away = np.subtract(theta[sims], centers[sims], dtype=float)
+        away = np.subtract(theta[sims], centres[sims], dtype=float)
         constants = prepare(term.__name__, truth, away[:, None], scale, period)
         counts[:, sims] += _count(term, block, truth, constants.away[:, 0], constants.table)
     return counts[0], counts[1]
 
 
 def _closer_to_many(
-    samples: Array, theta: Array, centers: Floats, scale: Floats
+    samples: Array, theta: Array, centres: Floats, scale: Floats
 ) -> tuple[Ints, Ints]:
-    r"""Count for several centers at once, by a small matrix product a simulation.
+    r"""Count for several centres at once, by a small matrix product a simulation.
 
     A draw is closer where :math:`|\delta|^2 < 2\, \delta \cdot \rho` with :math:`\delta = s - t`
     and :math:`\rho = r - t`: differences of points, as in the other kernels.
     """
     dtype = working(samples.dtype)
     truth = exact(theta, dtype)
-    scale = centered(scale, theta[:, None] - centers)
+    scale = centred(scale, theta[:, None] - centres)
     unit = scale.astype(truth.dtype)
-    below, equal = np.zeros((2, *centers.shape[:2]), dtype=np.int64)
+    below, equal = np.zeros((2, *centres.shape[:2]), dtype=np.int64)
 
     def run(first: int, last: int) -> None:
         for i in range(first, last):
             step = unit * (samples[:, i].astype(dtype) - truth[i])
-            toward = (2 * scale * (centers[i] - theta[i])).astype(step.dtype)
+            toward = (2 * scale * (centres[i] - theta[i])).astype(step.dtype)
             gap = (step * step).sum(axis=1)[:, None] - step @ toward.T
             below[i], equal[i] = (gap < 0).sum(axis=0), (gap == 0).sum(axis=0)
 
@@ -118,11 +118,11 @@ def _one_by_one(
     count: Callable[..., tuple[Ints, Ints]],
     samples: Array,
     theta: Array,
-    centers: Floats,
+    centres: Floats,
     *more: Any,
 ) -> tuple[Ints, Ints]:
-    """Count for one center after the other."""
-    counts = [count(samples, theta, center, *more) for center in centers.swapaxes(0, 1)]
+    """Count for one centre after the other."""
+    counts = [count(samples, theta, centre, *more) for centre in centres.swapaxes(0, 1)]
     below, equal = np.stack(counts, axis=-1)
     return below, equal
 

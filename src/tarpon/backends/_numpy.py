@@ -27,18 +27,18 @@ def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
     return below, equal
 
 
-def closer(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
-    return _count(samples, theta, centers, lambda d: (weight * d**2).sum(axis=-1))
+def closer(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
+    return _count(samples, theta, centres, lambda d: (weight * d**2).sum(axis=-1))
 
 
-def closer_l1(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
-    return _count(samples, theta, centers, lambda d: (weight * abs(d)).sum(axis=-1))
+def closer_l1(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
+    return _count(samples, theta, centres, lambda d: (weight * abs(d)).sum(axis=-1))
 
 
 def closer_periodic(
-    samples: Array, theta: Array, centers: Floats, weight: Floats, period: Floats
+    samples: Array, theta: Array, centres: Floats, weight: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
     finite = np.where(np.isfinite(period), period, 1.0)
@@ -48,19 +48,19 @@ def closer_periodic(
         short = difference - np.where(wraps, finite * np.rint(difference / finite), 0.0)
         return (weight * short**2).sum(axis=-1)
 
-    return _count(samples, theta, centers, distance)
+    return _count(samples, theta, centres, distance)
 
 
 def _count(
-    samples: Array, theta: Array, centers: Floats, length: Callable[[Floats], Floats]
+    samples: Array, theta: Array, centres: Floats, length: Callable[[Floats], Floats]
 ) -> tuple[Ints, Ints]:
-    """Count the draws that lie less far from the center than the truth, and as far."""
-    below, equal = np.zeros((2, *centers.shape[:-1]), dtype=np.int64)
+    """Count the draws that lie less far from the centre than the truth, and as far."""
+    below, equal = np.zeros((2, *centres.shape[:-1]), dtype=np.int64)
     for where in _blocks(samples):
         pooled = np.concatenate([theta[None, where], samples[:, where]]).astype(float)
-        if centers.ndim == 3:  # several centers of each simulation
+        if centres.ndim == 3:  # several centres of each simulation
             pooled = pooled[:, :, None]
-        lengths = length(pooled - centers[where])
+        lengths = length(pooled - centres[where])
         below[where] = (lengths[1:] < lengths[0]).sum(axis=0)
         equal[where] = (lengths[1:] == lengths[0]).sum(axis=0)
     return below, equal

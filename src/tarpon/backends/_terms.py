@@ -1,6 +1,6 @@
 r"""Distances as sums of terms, and what these need beside the draws, for all backends.
 
-As `_kernels` has it, a draw :math:`s` is closer to the center :math:`r` than the truth :math:`t`
+As `_kernels` has it, a draw :math:`s` is closer to the centre :math:`r` than the truth :math:`t`
 where :math:`\sum_k f(s_k - t_k; t_k - r_k) < 0`: terms subtract points, never distances.
 """
 
@@ -18,7 +18,7 @@ class Constants(NamedTuple):
 
     Arguments:
         truth: The truths :math:`t`, of shape `(n_sims, n_dims)`.
-        away: The differences :math:`t - r`, doubled for "l2", `(n_sims, n_centers, n_dims)`.
+        away: The differences :math:`t - r`, doubled for "l2", `(n_sims, n_centres, n_dims)`.
         table: Scale, period and its inverse of each parameter, `(3, n_dims)`.
     """
 
@@ -27,8 +27,8 @@ class Constants(NamedTuple):
     table: Any
 
     @property
-    def n_centers(self) -> int:
-        """How many centers there are a simulation."""
+    def n_centres(self) -> int:
+        """How many centres there are a simulation."""
         return int(self.away.shape[1])
 
 
@@ -40,7 +40,7 @@ def prepare(
     Arguments:
         term: Which distance: "l2", "l1" or "periodic".
         truth: The truths, `(n_sims, n_dims)`, in the precision to compute in.
-        away: The differences of truths and centers, `(n_sims, n_centers, n_dims)`.
+        away: The differences of truths and centres, `(n_sims, n_centres, n_dims)`.
         scale: What differences are multiplied by, for "l2" and "periodic" before the square.
         period: The period of each parameter.
     """
@@ -61,10 +61,10 @@ def exact(theta: Array, dtype: np.dtype[Any]) -> Array:
     return same if np.array_equal(same, theta, equal_nan=True) else theta.astype(np.float64)
 
 
-def gap(term: str, draws: Array, constants: Constants, center: int, xp: Any) -> Any:
-    """Return how much farther draws are from a center than the truth is, `(n_draws, n_sims)`."""
+def gap(term: str, draws: Array, constants: Constants, centre: int, xp: Any) -> Any:
+    """Return how much farther draws are from a centre than the truth is, `(n_draws, n_sims)`."""
     truth, away, (scale, turn, per_turn) = constants
-    step, away = draws - truth, away[:, center]
+    step, away = draws - truth, away[:, centre]
     if term == "l1":
         right = step + (away - abs(away))
         left = -(step + (away + abs(away)))
@@ -79,17 +79,17 @@ def _table(scale: Floats, away: Array, period: Floats | float, eps: float) -> Fl
 
     Arguments:
         scale: What differences are multiplied by.
-        away: The differences of truths and centers, `(..., n_dims)`.
+        away: The differences of truths and centres, `(..., n_dims)`.
         period: The period of each parameter, or one for all.
         eps: The precision to compute in.
     """
     # Rounded down, or the far side of the circle might be farther than the truth that is there.
     per_turn = (1 - 8 * eps) / np.asarray(period)
-    rows = (centered(scale, away), np.where(np.isfinite(period), period, 0.0), per_turn)
+    rows = (centred(scale, away), np.where(np.isfinite(period), period, 0.0), per_turn)
     return np.stack([np.broadcast_to(row, away.shape[-1:]) for row in rows])
 
 
-def centered(scale: Floats, away: Array) -> Floats:
+def centred(scale: Floats, away: Array) -> Floats:
     """Return the scale times a constant that brings the largest difference near one.
 
     Equal scales become a power of two, so that points on a lattice keep their ties.

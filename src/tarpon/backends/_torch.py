@@ -43,36 +43,36 @@ def smaller(samples: Tensor, theta: Tensor) -> tuple[Ints, Ints]:
     return below, equal
 
 
-def closer(samples: Tensor, theta: Tensor, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
-    return _closer("l2", samples, theta, centers, np.sqrt(weight))
+def closer(samples: Tensor, theta: Tensor, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
+    return _closer("l2", samples, theta, centres, np.sqrt(weight))
 
 
 def closer_l1(
-    samples: Tensor, theta: Tensor, centers: Floats, weight: Floats
+    samples: Tensor, theta: Tensor, centres: Floats, weight: Floats
 ) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
-    return _closer("l1", samples, theta, centers, weight)
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
+    return _closer("l1", samples, theta, centres, weight)
 
 
 def closer_periodic(
-    samples: Tensor, theta: Tensor, centers: Floats, weight: Floats, period: Floats
+    samples: Tensor, theta: Tensor, centres: Floats, weight: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
-    return _closer("periodic", samples, theta, centers, np.sqrt(weight), period)
+    return _closer("periodic", samples, theta, centres, np.sqrt(weight), period)
 
 
 def _closer(
     term: str,
     samples: Tensor,
     theta: Tensor,
-    centers: Floats,
+    centres: Floats,
     scale: Floats,
     period: Floats | float = np.inf,
 ) -> tuple[Ints, Ints]:
     """Count the draws for which the terms sum to less than zero, and to zero."""
     n_dims = samples.shape[2]
-    around = np.asarray(centers, dtype=float).reshape(len(theta), -1, n_dims)
+    around = np.asarray(centres, dtype=float).reshape(len(theta), -1, n_dims)
     truth = _exact(theta, _working(samples.dtype)).contiguous()
     away = double(theta)[:, None] - to_device_of(around, samples)
     constants = prepare(term, truth, away, scale, period)
@@ -81,13 +81,13 @@ def _closer(
     for sims, block in _blocks(samples, in_place=fused is not None):
         part = constants._replace(truth=constants.truth[sims], away=constants.away[sims])
         counts[:, sims] += fused.closer(term, block, part) if fused else _count(term, block, part)
-    below, equal = host(counts.reshape(2, *np.shape(centers)[:-1]))
+    below, equal = host(counts.reshape(2, *np.shape(centres)[:-1]))
     return below, equal
 
 
 def _count(term: str, draws: Tensor, constants: Constants) -> Tensor:
-    """Count without Triton, `(2, n_sims, n_centers)`."""
-    gaps = (gap(term, draws, constants, center, torch) for center in range(constants.n_centers))
+    """Count without Triton, `(2, n_sims, n_centres)`."""
+    gaps = (gap(term, draws, constants, centre, torch) for centre in range(constants.n_centres))
     counts = [torch.stack([(each < 0).sum(dim=0), (each == 0).sum(dim=0)]) for each in gaps]
     return torch.stack(counts, dim=2)
 

@@ -12,7 +12,7 @@ from ._triton_kernels import closer_kernel, product_kernel, short_kernel, smalle
 
 _LONGEST_ROW = 128  # numbers that are held at once; of longer rows, a part at a time
 _LONGEST_UNROLLED = 16  # parameters for which a lane takes a whole draw
-_MOST_CENTERS = 16  # of the centers that are counted together
+_MOST_CENTRES = 16  # of the centres that are counted together
 
 
 class Tile(NamedTuple):
@@ -27,7 +27,7 @@ class Tile(NamedTuple):
 
 
 def closer(term: str, samples: Tensor, constants: Constants) -> Tensor:
-    """Count the draws closer than the truth, and as close, `(2, n_sims, n_centers)`.
+    """Count the draws closer than the truth, and as close, `(2, n_sims, n_centres)`.
 
     Arguments:
         term: Which distance: "l2", "l1" or "periodic".
@@ -36,9 +36,9 @@ def closer(term: str, samples: Tensor, constants: Constants) -> Tensor:
     """
     n_draws, _, n_dims = samples.shape
     by_sims = _by_sims(samples)
-    if constants.n_centers == 1:
+    if constants.n_centres == 1:
         return single(term, samples, constants, single_tile(n_draws, n_dims, by_sims))
-    groups = [constants._replace(away=away) for away in constants.away.split(_MOST_CENTERS, dim=1)]
+    groups = [constants._replace(away=away) for away in constants.away.split(_MOST_CENTRES, dim=1)]
     if n_dims <= _LONGEST_UNROLLED:
         tile = short_tile(n_draws, n_dims, by_sims)
         counts = [short(term, samples, group, tile) for group in groups]
@@ -55,7 +55,7 @@ def closer(term: str, samples: Tensor, constants: Constants) -> Tensor:
 
 
 def single_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
-    """Return the tile for one center."""
+    """Return the tile for one centre."""
     dims = triton.next_power_of_2(n_dims)
     if dims > _LONGEST_ROW:
         tile = Tile(64, 1, 64, 1, 4, 1) if n_dims <= 512 else Tile(64, 1, 128, 1, 4, 3)
@@ -72,7 +72,7 @@ def single_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
 
 
 def short_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
-    """Return the tile for several centers and few parameters."""
+    """Return the tile for several centres and few parameters."""
     if by_sims:
         return _fitted(Tile(128, 1, n_dims, 8, 1, 1), n_draws)
     draws, stages = (4, 2) if n_dims <= 8 else (1, 1)
@@ -80,7 +80,7 @@ def short_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
 
 
 def product_tile(n_draws: int, n_dims: int) -> Tile:
-    """Return the tile for several centers and many parameters."""
+    """Return the tile for several centres and many parameters."""
     dims = max(16, triton.next_power_of_2(n_dims))
     if dims > _LONGEST_ROW:
         tile = Tile(64, 1, 32, 1, 4, 1) if n_dims <= 512 else Tile(128, 1, 32, 1, 4, 3)
@@ -97,7 +97,7 @@ def _fitted(tile: Tile, n_draws: int, fewest: int = 1) -> Tile:
 
 
 def single(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
-    """Count for one center, `(2, n_sims, 1)`."""
+    """Count for one centre, `(2, n_sims, 1)`."""
     n_draws, n_sims, n_dims = samples.shape
     counts = samples.new_zeros((2, n_sims, 1), dtype=torch.int32)
     grid, n_groups = _grid(samples, tile)
@@ -116,15 +116,15 @@ def single(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tens
 
 
 def short(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
-    """Count for several centers and few parameters, `(2, n_sims, n_centers)`."""
+    """Count for several centres and few parameters, `(2, n_sims, n_centres)`."""
     n_draws, n_sims, n_dims = samples.shape
-    counts = samples.new_zeros((2, n_sims, constants.n_centers), dtype=torch.int32)
+    counts = samples.new_zeros((2, n_sims, constants.n_centres), dtype=torch.int32)
     grid, n_groups = _grid(samples, tile)
     with _on(samples):
         short_kernel[grid](
             samples, *constants, counts, n_draws, n_sims, *samples.stride()[:2],
             constants.away.stride(0), n_groups,
-            TERM=term, BY_SIMS=_by_sims(samples), N_DIMS=n_dims, N_CENTERS=constants.n_centers,
+            TERM=term, BY_SIMS=_by_sims(samples), N_DIMS=n_dims, N_CENTRES=constants.n_centres,
             DRAWS=tile.draws, SIMS=tile.sims, N=tile.n, STAGES=tile.stages,
             num_warps=tile.warps, enable_fp_fusion=True,
         )  # fmt: skip
@@ -132,17 +132,17 @@ def short(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tenso
 
 
 def product(samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
-    """Count for several centers and many parameters, `(2, n_sims, n_centers)`."""
+    """Count for several centres and many parameters, `(2, n_sims, n_centres)`."""
     n_draws, n_sims, n_dims = samples.shape
-    counts = samples.new_zeros((2, n_sims, constants.n_centers), dtype=torch.int32)
+    counts = samples.new_zeros((2, n_sims, constants.n_centres), dtype=torch.int32)
     grid, n_groups = _grid(samples, tile)
     sizes, units = _units(n_draws, n_dims, *samples.stride()[:2])
     with _on(samples):
         product_kernel[grid](
             samples, *constants, counts, sizes[0], n_sims, *sizes[1:],
-            constants.away.stride(0), constants.n_centers, n_groups,
+            constants.away.stride(0), constants.n_centres, n_groups,
             BY_SIMS=_by_sims(samples), IN_PARTS=n_dims > tile.dims, UNITS=units,
-            DRAWS=tile.draws, DIMS=tile.dims, CENTERS=_MOST_CENTERS, N=tile.n,
+            DRAWS=tile.draws, DIMS=tile.dims, CENTRES=_MOST_CENTRES, N=tile.n,
             STAGES=tile.stages, num_warps=tile.warps, enable_fp_fusion=True,
         )  # fmt: skip
     return counts
