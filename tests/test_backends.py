@@ -279,7 +279,7 @@ def test_several_centres_are_counted_as_each_of_them(monkeypatch, name, n_dims, 
     centres = np.random.default_rng(1).uniform(0, 20, size=(11, 4, n_dims))
     more = (np.full(n_dims, 7.0),) if name == "closer_periodic" else ()
     if by_product:
-        monkeypatch.setattr(_kernels, "_WORTH_A_PRODUCT", 0)
+        monkeypatch.setattr(_kernels, "_LEAST_FOR_PRODUCT", 0)
     together = getattr(_kernels, name)(samples, theta, centres, weight, *more)
     defined = getattr(_numpy, name)(samples, theta, centres, weight, *more)
     assert together[0].shape == (11, 4)
@@ -293,7 +293,7 @@ def test_several_centres_are_counted_as_each_of_them(monkeypatch, name, n_dims, 
 
 @pytest.mark.parametrize("size", [1e-42, 1e-25, 1e25])
 def test_products_have_room_for_the_squares_of_all_numbers(monkeypatch, size):
-    monkeypatch.setattr(_kernels, "_WORTH_A_PRODUCT", 0)
+    monkeypatch.setattr(_kernels, "_LEAST_FOR_PRODUCT", 0)
     rng = np.random.default_rng(0)
     theta = (size * rng.normal(size=(30, 13))).astype("f4")
     centres = (size * rng.normal(size=(30, 4, 13))).astype("f4")

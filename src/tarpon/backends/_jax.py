@@ -1,7 +1,7 @@
-"""Counting where JAX arrays are: one compiled reduction a distance, and integers come back.
+"""Counting on the device of JAX arrays, with one compiled reduction per distance.
 
-Differences of truths and centres are taken by NumPy in double precision, since JAX may be set to
-single precision alone; the draws are only read.
+NumPy subtracts truths and centres in double precision, since JAX may be set to single precision.
+Draws are only read, and only integers return to the host.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -19,14 +19,14 @@ _SINGLE = ("float16", "bfloat16", "float32")
 
 
 def extent(samples: jax.Array) -> tuple[Array, Array]:
-    """Return the smallest and largest value of each parameter; NaN where there is one."""
+    """Return the smallest and largest value of each parameter; NaN if any value is NaN."""
     with _precision(samples):
         low, high = _extent(samples)
     return host(low), host(high)
 
 
 def smaller(samples: jax.Array, theta: Array) -> tuple[Ints, Ints]:
-    """Count the draws below and equal to the truth, parameter by parameter."""
+    """Count the draws below the truth, and equal to it, per parameter."""
     truth = host(theta)
     whole = samples.dtype.kind in "biu" and truth.dtype.kind in "biu"
     truth = truth if whole else _exact(truth, samples)
@@ -92,13 +92,13 @@ def _count(term: str, samples: jax.Array, constants: Constants) -> jax.Array:
 
 
 def _exact(theta: Array, samples: jax.Array) -> Array:
-    """Return the truths as single if draws are and that is exact, otherwise as double."""
+    """Return the truths in single precision if draws are and that is exact, else in double."""
     dtype = np.float32 if str(samples.dtype) in _SINGLE else np.float64
     return exact(theta, np.dtype(dtype))
 
 
 def _precision(numbers: Array) -> AbstractContextManager[object]:
-    """Allow double precision for as long as numbers need it, whatever JAX is set to."""
+    """Enable double precision in JAX if the numbers need it."""
     return jax.enable_x64(True) if numbers.dtype.itemsize == 8 else nullcontext()
 
 

@@ -1,12 +1,12 @@
-r"""The kernels of `_triton`, which read the samples once.
+r"""The Triton kernels, each of which reads the samples once.
 
 The terms are those of `_kernels`: each is the part of one parameter in
-:math:`d(s, r) - d(t, r)`, made of differences of points, so that a draw that equals the truth
-bit for bit sums to zero.
+:math:`d(s, r) - d(t, r)`, computed from differences of points, so that the sum is zero for a
+draw that equals the truth bit for bit.
 
-All kernels take either order of memory. Sizes and steps are given as a number times the largest
-power of two in them, which is compiled in: knowing what is a multiple of four lets the compiler
-load four numbers at once.
+All kernels accept both orders of memory. Sizes and steps are given as a number times their
+largest power of two, which is compiled in: the compiler loads four numbers at once if it knows
+that steps are multiples of four.
 """
 
 import triton
@@ -31,7 +31,7 @@ def _term(draw, truth, away, scale, turn, per_turn, TERM: tl.constexpr):
 
 @triton.jit
 def _place(n_groups, BY_SIMS: tl.constexpr):
-    """Return which simulations and which draws a program has, neighbours close in memory."""
+    """Return the simulations and draws of a program, adjacent for neighbouring programs."""
     program = tl.program_id(0).to(tl.int64)
     first, second = program // n_groups, program % n_groups
     if BY_SIMS:
@@ -175,7 +175,7 @@ def product_kernel(
     a = scale[:, None] * tl.load(aways + k[:, None], mask=wanted, other=0.0)
     for tile in tl.range(N, num_stages=STAGES):
         j = (run * N + tile) * DRAWS + tl.arange(0, DRAWS)
-        # Beyond the last draw the step would be minus the truth, and finite; it is not counted.
+        # After the last draw the step is finite, minus the truth, and not counted.
         real = j[:, None] < n_draws
         row = samples + j[:, None] * along_draws * UNITS[2] + i * along_sims * UNITS[3]
         s = tl.load(row + k[None, :], mask=real & (k[None, :] < n_dims), other=0.0)
@@ -207,7 +207,7 @@ def smaller_kernel(
     n_draws, n_sims, n_dims, along_draws, along_sims, n_runs,
     UNITS: tl.constexpr, DRAWS: tl.constexpr, DIMS: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
-    """Count parameter by parameter, for one simulation, some parameters and a run of draws."""
+    """Count per parameter, for one simulation, some parameters and a run of draws."""
     program = tl.program_id(0).to(tl.int64)
     n_dims = n_dims * UNITS[0]
     n_parts = tl.cdiv(n_dims, DIMS)
