@@ -117,7 +117,7 @@ class TestFindings:
         sims = zoo("exact", rng=0)
         with pytest.raises(ValueError, match=r"must be \(100, 200\) for the draws"):
             tarpon.check(sims, scores={"a": (np.zeros((100, 199)), np.zeros(200))})
-        with pytest.raises(ValueError, match="reduces its last axis"):
+        with pytest.raises(ValueError, match="reduce its last axis"):
             tarpon.check(sims, scores={"a": lambda theta, x: theta.sum()})
 
 
@@ -365,7 +365,7 @@ class TestLearnedReferences:
         sims, other = zoo("exact", rng=0), zoo("exact", rng=1)
         for theta, x in ((sims.theta, other.x), (other.theta, sims.x)):
             with pytest.raises(
-                ValueError, match="`Learned` holds simulations that are under test"
+                ValueError, match="`Learned` contains simulations that are under test"
             ):
                 tarpon.tarp(sims, reference=references.Learned(theta, x))
         with pytest.raises(ValueError, match="`method` must be one of neighbour"):

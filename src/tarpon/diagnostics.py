@@ -1,4 +1,4 @@
-"""Diagnostics: the front door. Arrays in, a `Result` out."""
+"""The classical tests: TARP, highest density and SBC. Arrays in, a `Result` out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from .simulations import (
     begin,
     densities_alone,
     given,
-    place,
     points_alone,
+    range_of,
     shapes,
 )
 from .verdict import Reading
@@ -43,17 +43,17 @@ def tarp(
     r"""Test coverage with balls around reference points (Lemos et al., 2023, Algorithm 2).
 
     Each truth is ranked among its draws by the distance to a reference point
-    :math:`\theta_r`. For an accurate posterior the ranks are uniform, whatever the reference.
+    :math:`\theta_r`. For an accurate posterior the ranks are uniform, for any reference.
 
     Arguments:
-        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; a list with one
-            array a simulation; or `Simulations`.
-        theta: The true parameters, `(n_sims, n_dims)`.
-        x: The observations, `(n_sims, ...)`, for references that read them.
-        reference: Where the balls are centred; see `tarpon.references`.
-        metric: How distance is measured; see `tarpon.metrics`.
-        rng: A seed or a generator; without one the result is different each time.
-        engine: Where blocks are computed, and where their results are kept.
+        samples: Posterior draws `(n_draws, n_sims, n_dims)`, draws first; a list with one array
+            per simulation; or `Simulations`.
+        theta: True parameters `(n_sims, n_dims)`.
+        x: Observations `(n_sims, ...)`, for references that depend on them.
+        reference: Reference that places the centres of the balls; see `tarpon.references`.
+        metric: Metric that measures distances; see `tarpon.metrics`.
+        rng: Seed or generator; without one, the result differs from call to call.
+        engine: Engine that computes the blocks and stores their results.
 
     Returns:
         A `Result`.
@@ -70,12 +70,12 @@ def tarp(
     sims, seed = begin("TARP", sims, engine, rng, reference=reference, metric=metric)
     place, break_ties = np.random.default_rng(seed).spawn(2)
     region, left = Balls.at(reference, metric, sims, place)
-    found = counts(points_alone(left), region, _Apart(max(1, left.n_sims // 100)))
+    counted = counts(points_alone(left), region, _Distances(max(1, left.n_sims // 100)))
     return Result(
         "TARP",
-        broken(found, left, break_ties),
-        _ball_reading(found["apart"]),
-        _names(found["below"]),
+        broken(counted, left, break_ties),
+        _ball_reading(counted["distances"]),
+        _names(counted["below"]),
         seed,
         left.draws,
         sims.n_dropped,
@@ -92,15 +92,15 @@ def hpd(
 ) -> Result:
     r"""Test coverage of the regions of highest density (Lemos et al., 2023, Algorithm 1).
 
-    Each truth is ranked among its draws by the estimator's own density. Blind to an estimator
-    that ignores the data, and to a bias that the width makes up for.
+    Each truth is ranked among its draws by the estimator's own density. The test cannot detect
+    an estimator that ignores the data, nor a bias that a wider posterior compensates.
 
     Arguments:
-        log_prob_samples: The estimator's log-density of its draws, `(n_draws, n_sims)`, up to a
-            constant that may differ between simulations; or `Simulations` that hold both.
-        log_prob_theta: The same of the truths, `(n_sims,)`.
-        rng: A seed or a generator, for ties.
-        engine: Where blocks are computed, and where their results are kept.
+        log_prob_samples: Log-densities of the draws `(n_draws, n_sims)`, by the estimator, up to
+            a constant per simulation; or `Simulations` that contain both log-densities.
+        log_prob_theta: Log-densities of the truths `(n_sims,)`, up to the same constant.
+        rng: Seed or generator, for ties.
+        engine: Engine that computes the blocks and stores their results.
 
     Returns:
         A `Result`.
@@ -130,19 +130,19 @@ def sbc(
 ) -> Result:
     r"""Test each parameter alone: simulation-based calibration (Talts et al., 2018).
 
-    Each true :math:`\theta_k` is ranked among its draws. `p_values` has one exact p-value a
-    parameter, and `p_value` their Bonferroni bound.
+    Each true :math:`\theta_k` is ranked among its draws. `p_values` has one exact p-value per
+    parameter, and `p_value` is their Bonferroni bound.
 
     Arguments:
-        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; a list with one
-            array a simulation; or `Simulations`.
-        theta: The true parameters, `(n_sims, n_dims)`.
-        names: One name a parameter.
-        rng: A seed or a generator, for ties.
-        engine: Where blocks are computed, and where their results are kept.
+        samples: Posterior draws `(n_draws, n_sims, n_dims)`, draws first; a list with one array
+            per simulation; or `Simulations`.
+        theta: True parameters `(n_sims, n_dims)`.
+        names: Names, one per parameter.
+        rng: Seed or generator, for ties.
+        engine: Engine that computes the blocks and stores their results.
 
     Returns:
-        A `Result` with one curve a parameter.
+        A `Result` with one curve per parameter.
 
     Example:
         >>> sims = tarpon.problems.gaussian("biased", n_dims=2, rng=0)
@@ -159,47 +159,48 @@ def sbc(
 
 
 def _names(counts: Ints) -> tuple[str, ...]:
-    """Return a name for each reference."""
+    """Return one name per reference."""
     return (
         ("TARP",) if counts.ndim == 1 else tuple(f"reference {k}" for k in range(counts.shape[1]))
     )
 
 
 @dataclass(frozen=True)
-class _Apart:
-    """Tells of a sample of simulations how far references and points lie apart.
+class _Distances:
+    """Returns how far references and points are from the mean, for every n-th simulation.
 
     Arguments:
-        every: The distance between simulations of the sample.
+        every: Step between the simulations that are used.
     """
 
     every: int
 
     def __call__(self, sims: Simulations, region: Region) -> Results:
-        some = slice(-place(sims).start % self.every, None, self.every)
+        some = slice(-range_of(sims).start % self.every, None, self.every)
         few = slice(None, None, max(1, sims.n_draws // 20))
-        centers = cast(Balls, region).centers[place(sims)][some]
-        if centers.ndim == 3:  # of several references, the first tells how far they lie
-            centers = centers[:, 0]
+        centres = cast(Balls, region).centres[range_of(sims)][some]
+        if centres.ndim == 3:  # the first of several references
+            centres = centres[:, 0]
         sample = [arrays.host(sims.theta[None, some]), arrays.host(sims.samples[few, some])]
         points = np.concatenate(sample).astype(float)
-        middle = points.mean(axis=0)
-        own = np.square(points - middle).mean(axis=0)
-        away = np.square(centers - middle)
+        mean = points.mean(axis=0)
+        own = np.square(points - mean).mean(axis=0)
+        away = np.square(centres - mean)
         ends = points.min(axis=0), points.max(axis=0)
-        return {"apart": np.stack([away, own, *ends], axis=1)}
+        return {"distances": np.stack([away, own, *ends], axis=1)}
 
 
-def _ball_reading(apart: Floats) -> Reading:
-    """Tell from a sample of simulations whether the references lie far from the posteriors.
+def _ball_reading(distances: Floats) -> Reading:
+    """Return how to read ranks by distance: are the references far from the posteriors?
 
-    Compares the squared distance of the reference from the middle of the points with the mean
+    Compares the squared distance of the reference from the mean of the points with the mean
     squared distance of the points themselves.
 
     Arguments:
-        apart: Both, parameter by parameter, and the ends of the points, `(n, 4, n_dims)`.
+        distances: Both squared distances per parameter, and the smallest and largest of the
+            points, `(n, 4, n_dims)`.
     """
-    away, own, low, high = apart.swapaxes(0, 1)
+    away, own, low, high = distances.swapaxes(0, 1)
     width = high.max(axis=0) - low.min(axis=0)
     unit = np.where(width > 0, width, 1.0) ** 2
     own = np.maximum((own / unit).sum(axis=-1), np.finfo(float).tiny)

@@ -314,7 +314,7 @@ def _region(score: Score, sims: Simulations) -> Region:
         return Scores(score)
     draws, truths = score
     draws = shapes.where_it_is("scores", draws, 1)
-    truths = arrays.beside(shapes.array("scores", truths), draws)
+    truths = arrays.to_device_of(shapes.array("scores", truths), draws)
     regions.score_shapes(draws.shape, truths.shape, sims.n_draws, sims.n_sims)
     return Values(draws, truths)
 

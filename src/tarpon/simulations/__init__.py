@@ -233,7 +233,7 @@ class Simulations:
                 "highest-density regions need the estimator's log-densities, as arguments or in "
                 "the file: `log_prob_samples` (n_draws, n_sims) and `log_prob_theta` (n_sims,)."
             )
-        return draws, arrays.alike(truths, draws)
+        return draws, arrays.rounded_like(truths, draws)
 
     def hold_out(self, n: int) -> "tuple[Simulations, Array]":
         """Split the last `n` draws off: return the simulations that are left, and those draws.
@@ -354,7 +354,7 @@ def _without_last(array: Any, n: int) -> Any:
     return array[:-n]
 
 
-def place(sims: Simulations) -> slice:
+def range_of(sims: Simulations) -> slice:
     """Return which of all simulations these are, where they are a part of them."""
     return slice(sims._start, sims._start + sims.n_sims)
 
@@ -364,9 +364,7 @@ def is_simple(sims: Simulations) -> bool:
     return sims._whole and sims._run.plain
 
 
-def given(
-    samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any
-) -> Simulations:
+def given(samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any) -> Simulations:
     """Return the simulations that a test was given, whole or as arrays."""
     if isinstance(samples, Simulations):
         arguments = {"theta": theta, **more}

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from .. import backends
 from .._base import arrays
-from .._base.arrays import beside, single, zeros
+from .._base.arrays import single, to_device_of, zeros
 from .._base.types import Array, Floats, Ints
 from . import weights
 
@@ -128,7 +128,7 @@ class Block:
         if not self.weighted:
             return numbers.mean(axis=0, dtype=arrays.namespace(numbers).float64)
         share = self.weights / self.weights.sum(axis=0)
-        return (arrays.beside(share, numbers)[..., None] * numbers).sum(axis=0)
+        return (arrays.to_device_of(share, numbers)[..., None] * numbers).sum(axis=0)
 
     @cached_property
     def whitened(self) -> Floats:
@@ -196,7 +196,7 @@ def whiten(
     places = np.zeros((n_sims, 0), dtype=int) if played is None else played.T
     share, counts = None, zeros((n_sims, 1, 1), z) + 1 / n_points
     if weights is not None:
-        share = single(beside((weights / weights.mean(axis=0)).T[..., None], z))
+        share = single(to_device_of((weights / weights.mean(axis=0)).T[..., None], z))
         counts = share[every, places] / n_points
     kept = zeros((n_sims, 1, 1), z)  # of the correlations, once they are known
 

@@ -19,7 +19,7 @@ def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
     Draws stay where they are, and truths go there.
     """
     samples = where_it_is("samples", samples, 1)
-    theta = arrays.beside(where_it_is("theta", theta, 0), samples)
+    theta = arrays.to_device_of(where_it_is("theta", theta, 0), samples)
     if theta.ndim == 1:
         theta = theta[:, None]
     if theta.ndim != 2:
@@ -76,7 +76,7 @@ def log_probs(
             f"`{missing}` is missing: log-densities are needed of the draws and of the truths."
         )
     draws = where_it_is("log_prob_samples", draws, 1)
-    truths = arrays.beside(where_it_is("log_prob_theta", truths, 0), draws)
+    truths = arrays.to_device_of(where_it_is("log_prob_theta", truths, 0), draws)
     n_sims = (math.prod(truths.shape) if n_sims is None else n_sims) or 1
     n_draws = (draws.shape[0] if n_draws is None and draws.ndim else n_draws) or 1
     if truths.shape != (n_sims,):
