@@ -370,7 +370,7 @@ class TestLearnedReferences:
                 tarpon.tarp(sims, reference=references.Learned(theta, x))
         with pytest.raises(ValueError, match="`method` must be one of 'neighbour'"):
             tarpon.tarp(sims, reference=references.Learned(other.theta, other.x, "magic"))
-        with pytest.raises(ValueError, match="needs a pool with 2 parameters"):
+        with pytest.raises(ValueError, match="needs 2 parameters and observations"):
             tarpon.tarp(sims, reference=references.Learned(other.theta[:, :1], other.x))
 
 
