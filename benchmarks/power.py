@@ -87,10 +87,10 @@ def study(flaw: str, n_dims: int, n_swaps: int, seed: int) -> tuple[list[float],
     rng = np.random.default_rng([seed, n_dims, list(FLAWS).index(flaw)])
     sims = zoo(flaw, n_dims=n_dims, rng=rng)
     check = tarpon.check(sims, n_swaps=n_swaps, rng=seed)
-    words = {finding.flaw for finding in check.findings}
+    named = {finding.kind for finding in check.findings}
     others = [test(sims, seed) for test in TESTS.values()]
-    right = set(FLAWS[flaw].words)
-    return [check.p_value, *others], bool(words & right), len(words - right)
+    right = set(FLAWS[flaw].kinds)
+    return [check.p_value, *others], bool(named & right), len(named - right)
 
 
 def main() -> None:
@@ -115,7 +115,7 @@ def main() -> None:
                 power = power / np.maximum(seen.sum(axis=0), 1)
                 powers[flaw, n_dims] = power
                 words = [some for (_, *some), hit in zip(done, rejected[:, 0], strict=True) if hit]
-                named = np.mean(words, axis=0) if words and about.words else [np.nan] * 2
+                named = np.mean(words, axis=0) if words and about.kinds else [np.nan] * 2
                 row = [*power, *named]
                 cells = " | ".join("" if np.isnan(value) else f"{value:.2f}" for value in row)
                 lines.append(f"| {about.label} | {n_dims} | {cells} |")

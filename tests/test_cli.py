@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import tarpon
+from tarpon.checks.findings import Kind
 from tarpon.cli import main
 from tarpon.problems import gaussian
 
@@ -280,9 +281,26 @@ class TestGate:
     def test_says_what_it_does_not_let_through(self, archive):
         words = ["--rng", 1, "--n-swaps", 99, "--fail-on", "never", "--max-width-error", 0.05]
         answer = inside("check", archive("overconfident"), *words)
-        assert "Not let through: the truths of theta_" in answer.output
-        failures = json.loads(inside("check", archive("overconfident"), *words, "--json").output)
-        assert "an error of 0.05 is allowed" in failures["failures"][0]
+        assert "Gate failed: the truths of theta_" in answer.output
+        answer = json.loads(inside("check", archive("overconfident"), *words, "--json").output)
+        failure = answer["failures"][0]
+        assert (failure["kind"], failure["limit"]) == ("width", 0.05)
+        assert failure["size"]["low"] > 1.05
+        assert "an error of 0.05 is allowed" in failure["sentence"]
+
+    def test_says_what_the_first_line_says_only_once(self, archive):
+        answer = inside("check", archive("overconfident"), "--rng", 1, "--n-swaps", 99)
+        assert answer.exit_code == 1
+        assert "Gate failed" not in answer.output
+
+    def test_is_kept_for_what_is_merged(self, archive, tmp_path):
+        words = ["check", archive("overconfident"), "--rng", 1, "--n-swaps", 99, "--json"]
+        for case, gate in {"never": [], "width": ["--max-width-error", 0.05]}.items():
+            gated = [*words, "--fail-on", "never", *gate]
+            inside(*gated, "--resume", tmp_path / case, "--shard", "0/1")
+            whole, merged = inside(*gated), inside("merge", tmp_path / case, "--json")
+            assert (merged.exit_code, merged.stdout) == (whole.exit_code, whole.stdout)
+            assert merged.exit_code == bool(gate)
 
 
 class TestQuiet:
@@ -364,7 +382,16 @@ class TestSchema:
         answer = json.loads(inside(name, archive("correct"), "--rng", 1, "--json", *more).output)
         heading = "`tarpon check --json`" if name == "check" else "`tarpon tarp|hpd|sbc --json`"
         assert list(answer) == self.keys(heading)
-        assert answer["schema"] == ("tarpon-check-1" if name == "check" else "tarpon-result-1")
+        assert answer["schema"] == ("tarpon-check-2" if name == "check" else "tarpon-result-1")
+
+    def test_of_findings_is_documented(self, archive):
+        words = ("check", archive("overconfident"), "--rng", 1, "--n-swaps", 99, "--json")
+        (first, *_) = json.loads(inside(*words).output)["findings"]
+        assert sorted(first) == sorted(self.keys("Findings"))
+        page = (Path(__file__).parents[1] / "docs" / "json.md").read_text()
+        table = page.partition("| kind | size")[2].partition("\n## ")[0]
+        named = [row.partition(" | ")[0] for row in table.splitlines()]
+        assert {kind for row in named for kind in re.findall(r'`"([^"]+)"`', row)} == set(Kind)
 
 
 @pytest.mark.slow

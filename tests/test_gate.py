@@ -34,25 +34,33 @@ class TestGate:
         assert stops == stopped_by
 
     def test_says_what_was_found(self, checks):
-        (said,) = Gate().failures(checks["narrow"])
-        assert said.startswith("inaccurate, p = 0.001: overconfident")
+        (failure,) = Gate().failures(checks["narrow"])
+        assert failure.kind == "inaccurate"
+        assert (failure.parameter, failure.size, failure.limit) == (None, None, None)
+        assert str(failure).startswith("inaccurate, p = 0.001: overconfident")
+        (doubt,) = Gate(fail_on="doubt").failures(checks["few"])
+        assert doubt.kind == "too few to say"
 
     def test_sizes_count_once_they_are_clear(self, checks):
         width = checks["narrow"].parameters[0].width
         assert width.low > 1
-        over = Gate(fail_on="never", max_width_error=(width.low - 1) / 2).failures(
-            checks["narrow"]
+        limit = (width.low - 1) / 2
+        over = Gate(fail_on="never", max_width_error=limit).failures(checks["narrow"])[0]
+        assert (over.kind, over.parameter, over.size) == ("width", "theta_0", width)
+        assert over.limit == limit
+        assert str(over) == (
+            f"the truths of theta_0 scatter {width} times as widely as the draws, and an error of "
+            f"{limit:g} is allowed"
         )
-        assert "scatter" in over[0]
-        assert "is allowed" in over[0]
         assert not Gate(fail_on="never", max_width_error=width.high).failures(checks["narrow"])
 
     def test_biases_of_both_signs_count(self, checks):
         biases = [p.bias for p in checks["shift"].parameters]
         worst = max(biases, key=lambda bias: abs(bias.value))
         least = min(abs(worst.low), abs(worst.high))
-        (said,) = Gate(fail_on="never", max_bias=least / 2).failures(checks["shift"])
-        assert "the bias of theta_" in said
+        (failure,) = Gate(fail_on="never", max_bias=least / 2).failures(checks["shift"])
+        assert (failure.kind, failure.size, failure.limit) == ("bias", worst, least / 2)
+        assert f"the bias of {failure.parameter} is {worst} posterior sd" in str(failure)
 
     def test_require_raises_with_everything(self, checks):
         assert Gate().require(checks["exact"]) is checks["exact"]
@@ -62,7 +70,10 @@ class TestGate:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"fail_on": "always"}, "must be one of inaccurate, doubt, never, but got 'always'"),
+            (
+                {"fail_on": "always"},
+                "must be one of 'inaccurate', 'doubt', 'never', but got 'always'",
+            ),
             ({"max_bias": 0.0}, "`max_bias` must be positive"),
             ({"max_width_error": float("nan")}, "`max_width_error` must be positive"),
         ],

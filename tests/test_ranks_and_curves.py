@@ -11,7 +11,7 @@ from tarpon import ranks as ranking
 from tarpon.curves import Curve
 from tarpon.engine import Unfinished
 from tarpon.metrics import L2
-from tarpon.ranks import Ranks
+from tarpon.ranks import Ranks, held, proportion
 from tarpon.regions import Balls, HalfLines, HighestDensity, Scores, Values
 
 
@@ -264,3 +264,23 @@ class TestBootstrap:
         variance = ecp * (1 - ecp) / 50
         assert (abs(found.mean(axis=0) - ecp) <= 6 * np.sqrt(variance / n) + 1e-12).all()
         assert (abs(found.var(axis=0) - variance) <= 6 * variance * np.sqrt(2.1 / n)).all()
+
+
+class TestHeld:
+    ranks = np.array([0, 1, 4, 4, 5, 6, 9])  # among 9 draws, that is at 0.05, 0.15, 0.45, ...
+
+    @pytest.mark.parametrize(
+        ("level", "central", "inside"),
+        [(0.5, False, 4), (0.6, False, 5), (0.2, False, 2), (0.2, True, 3), (0.8, True, 5)],
+    )
+    def test_counts_the_first_ranks_or_those_in_the_middle(self, level, central, inside):
+        assert held(self.ranks, 9, level, central=central).value == inside / 7
+
+    @pytest.mark.parametrize("n_inside", [0, 1, 30, 99, 100])
+    def test_intervals_are_exact(self, n_inside):
+        from scipy.stats import binomtest
+
+        expected = binomtest(n_inside, 100).proportion_ci(method="exact")
+        share = proportion(n_inside, 100)
+        assert (share.low, share.high) == pytest.approx((expected.low, expected.high))
+        assert share.value == n_inside / 100

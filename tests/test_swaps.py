@@ -13,7 +13,8 @@ import tarpon
 from tarpon import Simulations
 from tarpon._base import threads
 from tarpon.backends import _swaps
-from tarpon.checks import families, statistics, swaps
+from tarpon.checks import families, labellings, statistics, swaps
+from tarpon.checks.labellings import Part
 from tarpon.engine import Unfinished
 from tarpon.regions import FromCentre, HalfLines, Scores, Values
 from tarpon.simulations import bound, passes
@@ -298,10 +299,10 @@ def small(n_sims=21, n_draws=7, n_dims=3, *, seed=0, weighted=False, levels=None
 def few_parts(n_sims, n_draws, seed=1):
     scores = np.random.default_rng(seed).normal(size=(n_draws + 1, n_sims, 2))
     return {
-        "marginals": swaps.Part(HalfLines()),
-        "total": swaps.Part(Scores(lambda theta, x: theta.sum(axis=-1))),
-        "views": swaps.Part(Scores(lambda theta, x: np.abs(theta)), pooled=True),
-        "known": swaps.Part(Values(scores[1:], scores[0])),
+        "marginals": Part(HalfLines()),
+        "total": Part(Scores(lambda theta, x: theta.sum(axis=-1))),
+        "views": Part(Scores(lambda theta, x: np.abs(theta)), pooled=True),
+        "known": Part(Values(scores[1:], scores[0])),
     }
 
 
@@ -394,7 +395,7 @@ def standard(sums):
 )
 class TestSumsByHand:
     def sums(self, sims, block_bytes, monkeypatch):
-        monkeypatch.setattr(swaps, "_BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr(labellings, "_BLOCK_BYTES", block_bytes)
         features = np.random.default_rng(5).normal(size=(sims.n_sims, 2)).astype("f4")
         parts = few_parts(sims.n_sims, sims.n_draws)
         found = swaps.swap(
@@ -434,11 +435,9 @@ class TestSumsByHand:
 
     def test_ranks_of_truths_by_one_score(self, sims, block_bytes, monkeypatch):
         found, wanted = self.sums(sims, block_bytes, monkeypatch)
-        assert list(found.measured) == [swaps.RANK + "total"]
-        ranks, middle = (
-            found.measured[swaps.RANK + "total"],
-            np.array(wanted.truths["total"])[:, 0],
-        )
+        assert list(found.ranks) == ["total"]
+        assert not found.measured
+        ranks, middle = found.ranks["total"], np.array(wanted.truths["total"])[:, 0]
         if not sims.weighted:
             np.testing.assert_array_equal(ranks, middle)
         else:
@@ -452,17 +451,46 @@ def test_truths_that_are_always_in_the_middle_have_sums():
     rng = np.random.default_rng(0)
     draws = rng.uniform(1, 2, size=(6, 30, 2)) * np.array([1, -1] * 3)[:, None, None]
     found = swaps.swap(
-        Simulations(draws, np.zeros((30, 2))), {"marginals": swaps.Part(HalfLines())},
+        Simulations(draws, np.zeros((30, 2))), {"marginals": Part(HalfLines())},
         np.ones((30, 1), "f4"), n_swaps=9, most_chosen=2, rng=rng,
     )  # fmt: skip
     assert all(np.isfinite(sums).all() for sums in (found.moments["marginals"], found.pairs))
     np.testing.assert_allclose(found.moments["marginals"][0, 0], 0, atol=1e-4)
 
 
+def test_totals_are_the_same_after_they_were_packed():
+    """Names may hold what separates them from the names of fields."""
+    totals = labellings.Totals(
+        moments={"score: a/b": np.ones(2), "ranks": np.zeros(1)},
+        products={"slope": np.arange(3)},
+        ranks=[{"score: a/b": np.arange(2)}, {"score: a/b": np.arange(3)}],
+        measured=[{"ranks/x": np.ones(1)}, {"ranks/x": np.zeros(1)}],
+    )
+    again = labellings.Totals.unpacked(totals.packed())
+    for name in ("moments", "products"):
+        ours, wanted = getattr(again, name), getattr(totals, name)
+        assert list(ours) == list(wanted)
+        assert all((ours[key] == wanted[key]).all() for key in wanted)
+    ((ranks,), (measured,)) = again.ranks, again.measured
+    assert ranks["score: a/b"].tolist() == [0, 1, 0, 1, 2]
+    assert measured["ranks/x"].tolist() == [1, 0]
+
+
+def test_scores_of_the_users_own_are_known_by_their_names():
+    sims = small()
+    own = {"marginals": HalfLines(), "total": Scores(lambda theta, x: theta.sum(axis=-1))}
+    sums = families.swapped(sims, own, None, n_swaps=9, rng=np.random.default_rng(0))
+    assert sums.own == {"score: marginals": "marginals", "score: total": "total"}
+    assert sums.ranks.keys() == {"centre", "score: total"}  # the others have several scores
+    assert sums.own.keys() <= families.families(sums).keys()
+    assert not families.swapped(sims, {}, None, n_swaps=9, rng=np.random.default_rng(0)).own
+
+
 def test_parts_take_along_what_their_simulations_need():
     region = Values(np.arange(40).reshape(4, 10), np.arange(10))
-    part = swaps.Part(region, pooled=True).cut(slice(3, 5))
+    part = Part(region, pooled=True, own="mine").cut(slice(3, 5))
     assert part.pooled
+    assert part.own == "mine"
     assert part.region.theta.array.tolist() == part.region.theta[3:5].tolist() == [3, 4]
     assert part.region.samples.array.shape == (4, 2)
 
@@ -479,7 +507,7 @@ class TestPartsOfSimulations:
     @pytest.mark.parametrize("weighted", [False, True])
     def test_add_up_to_the_whole(self, weighted, monkeypatch):
         monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
-        monkeypatch.setattr(swaps, "_BLOCK_BYTES", 1600)
+        monkeypatch.setattr(labellings, "_BLOCK_BYTES", 1600)
         sims = small(64, weighted=weighted)
         whole = self.swap(sims)
         sims._set(_part_bytes=3200)
@@ -488,19 +516,19 @@ class TestPartsOfSimulations:
             np.testing.assert_allclose(parts.moments[name], sums, atol=1e-3)
         for name in ("slope", "pairs", "data", "data_width", "ties", "correlations", "features"):
             np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-3)
-        for name, ranks in whole.measured.items():
-            np.testing.assert_array_equal(parts.measured[name], ranks)
+        assert list(parts.ranks) == list(whole.ranks) == ["total"]
+        np.testing.assert_array_equal(parts.ranks["total"], whole.ranks["total"])
 
     def test_bring_along_what_else_is_asked_for(self, monkeypatch):
         monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
         sims = small(64)
         sims._set(_part_bytes=3200)
         found = self.swap(
-            sims, beside=lambda piece: {"first": piece.theta[:, 0], "slopes": piece.theta[:, 1]}
+            sims, beside=lambda piece: {"first": piece.theta[:, 0], "total": piece.theta[:, 1]}
         )
-        assert set(found.measured) == {"first", "slopes", swaps.RANK + "total"}
+        assert (set(found.measured), set(found.ranks)) == ({"first", "total"}, {"total"})
         np.testing.assert_array_equal(found.measured["first"], sims.theta[:, 0])
-        np.testing.assert_array_equal(found.measured["slopes"], sims.theta[:, 1])
+        np.testing.assert_array_equal(found.measured["total"], sims.theta[:, 1])
 
     def test_are_as_large_as_their_sums_make_worthwhile(self):
         """A part of the draws is eight times as large as the sums made of it, at least."""
@@ -509,16 +537,18 @@ class TestPartsOfSimulations:
         engine = tarpon.Engine(progress=lambda *told: said.append(told))
         rng = np.random.default_rng(0)
         families.swapped(bound(sims, engine.start(dict, 0)), {}, self.features, n_swaps=4, rng=rng)
-        plain = swaps._Recipe(statistics.components(8), np.arange(3), 5, 0, None, None)
+        plain = labellings.Recipe(statistics.components(8), np.arange(3), 5, 0, None, None)
         parts = families.parts(sims, {}, rng)
         sums = plain.sums(sims, parts=parts, slope_of=np.zeros((64, 3)), features=self.features)
-        n_bytes = sum(sums[name].nbytes for name in swaps._Adder.names(sums))
+        totals = labellings.Totals.unpacked(sums)
+        added = [*totals.moments.values(), *totals.products.values()]
+        n_bytes = sum(values.nbytes for values in added)
         assert plain.n_bytes(3, 2) == n_bytes
         step = passes.step(sims, 8 * n_bytes)
         assert [told for told in said if told[0] == "swaps"] == [
             ("swaps", k + 1, -(-64 // step)) for k in range(-(-64 // step))
         ]
-        planted = swaps._Recipe(statistics.components(8), np.arange(3), 5, 0, Moved(0.0), None)
+        planted = labellings.Recipe(statistics.components(8), np.arange(3), 5, 0, Moved(0.0), None)
         assert planted.n_all == 5 + 3 + 6
         assert planted.n_bytes(3, 2) - n_bytes == 4 * 9 * (4 * 9 + 3 + 1)
 
@@ -577,7 +607,7 @@ class TestPlants:
             np.testing.assert_allclose(sums[:10].std(axis=0), 1, atol=1e-4)
 
     def test_that_change_nothing_are_as_far_from_the_centre_as_their_plays(self):
-        parts = {"marginals": swaps.Part(HalfLines()), "centre": swaps.Part(FromCentre())}
+        parts = {"marginals": Part(HalfLines()), "centre": Part(FromCentre())}
         found = swaps.swap(
             small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
             rng=np.random.default_rng(7), plants=Moved(0.0),
@@ -601,7 +631,7 @@ class TestPlants:
         np.testing.assert_allclose(found.moments["known"][13:16], found.moments["known"][10:13])
 
     def test_scores_of_a_wrong_shape_are_refused(self):
-        parts = few_parts(21, 7) | {"bad": swaps.Part(Scores(lambda theta, x: theta[:3, :, 0]))}
+        parts = few_parts(21, 7) | {"bad": Part(Scores(lambda theta, x: theta[:3, :, 0]))}
         with pytest.raises(ValueError, match=r"scores must be \(14, 21\) .*but got \(3, 21\)"):
             swaps.swap(
                 small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
@@ -609,7 +639,7 @@ class TestPlants:
             )  # fmt: skip
 
     def test_scores_that_are_no_numbers_are_refused(self):
-        parts = few_parts(21, 7) | {"bad": swaps.Part(Scores(lambda theta, x: theta[..., 0] + 1j))}
+        parts = few_parts(21, 7) | {"bad": Part(Scores(lambda theta, x: theta[..., 0] + 1j))}
         with pytest.raises(TypeError, match="`scores` must hold real numbers, but got complex128"):
             swaps.swap(
                 small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
@@ -640,7 +670,7 @@ class TestSpread:
             log_weights=np.log(np.full((3, n), 5 / 3)), log_weights_theta=own,
         )  # fmt: skip
         block = next(sims.blocks()).hidden(np.random.default_rng(1))
-        return swaps._spread(ranks, block, 1000, np.random.default_rng(seed))
+        return labellings._spread(ranks, block, 1000, np.random.default_rng(seed))
 
     def test_goes_over_the_truths_own_weight_and_no_further(self):
         ranks = np.full(40_000, 500)

@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 
 from ._base.text import Estimate, unsigned
-from ._base.types import Floats, Ints
-from .ranks import Ranks
+from ._base.types import Floats
+from .ranks import Ranks, held
 
 LEVEL = 0.05
 _CLEAR = 2.5  # standard errors from which a lean or a spread of ranks is worth a name
@@ -96,21 +96,6 @@ def _sd_of_scores(n_draws: int) -> tuple[Floats, Floats]:
     factors = np.geomspace(0.01, 30, 200)
     ranks = np.floor((n_draws + 1) * ndtr(factors[:, None] * z)).astype(np.int64)
     return factors, normal_scores(n_draws)[np.minimum(ranks, n_draws)].std(axis=1)
-
-
-def held(values: Ints, n_draws: int, level: float, *, central: bool) -> Estimate:
-    """Return the share of truths whose ranks lie in the first, or central, `level` of all ranks.
-
-    The interval is exact (Clopper and Pearson).
-    """
-    from scipy.special import betaincinv
-
-    start = (1 - level) / 2 if central else 0.0
-    u = (values + 0.5) / (n_draws + 1)
-    inside, n = int(((u > start) & (u < start + level)).sum()), len(values)
-    low = betaincinv(inside, n - inside + 1, 0.025) if inside else 0.0
-    high = betaincinv(inside + 1, n - inside, 0.975) if inside < n else 1.0
-    return Estimate(inside / n, float(low), float(high))
 
 
 def _flaw(ranks: Ranks, reading: Reading) -> str:

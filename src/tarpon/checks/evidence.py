@@ -1,4 +1,4 @@
-"""Evidence: what stands behind the words of a check, for its tables and figures."""
+"""Evidence: the ranks, pairs, directions and trends behind the findings of a check."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -14,10 +14,10 @@ from ..results import Result
 from ..simulations import Simulations
 from ..simulations.weights import Draws
 from ..verdict import Reading
-from .families import MOST_FEATURES, SCORE
+from .families import MOST_FEATURES
 from .parameters import Effects
 from .statistics import adjusted, log_ratio
-from .swaps import RANK, Sums
+from .swaps import Sums
 
 _MOST_KEPT = 10
 _MOST_TRENDS = 4
@@ -64,14 +64,14 @@ class Direction:
 
 @dataclass(frozen=True)
 class Trend:
-    """How an error changes with something that is known before the truth.
+    """How an error changes along a feature of the data, or along a posterior mean.
 
     Arguments:
         name: The parameter whose bias changes; none if it is the width of all.
-        along: What it changes with; the data are standardised.
-        place: The median of that in each bin, `(n_bins,)`.
+        along: The feature; the data are standardised.
+        place: The median of the feature in each bin, `(n_bins,)`.
         error: Bias or width in each bin, as in `Parameter`, with 95 % intervals.
-        p_value: Exact, and adjusted for everything of the kind that was looked at.
+        p_value: Exact, and adjusted for the number of trends of the kind.
     """
 
     name: str | None
@@ -83,11 +83,11 @@ class Trend:
 
 @dataclass(frozen=True)
 class Looked(Generic[Item]):
-    """Everything of one kind that was looked at, and the worst of it.
+    """All pairs, directions or trends that were tested, and the worst of them.
 
     Arguments:
-        n: How many there were.
-        n_failed: How many have a p-value of the level of the check or less.
+        n: The number of them.
+        n_failed: The number with a p-value at or below the level of the check.
         worst: The worst few, worst first, whether they failed or not.
     """
 
@@ -97,13 +97,13 @@ class Looked(Generic[Item]):
 
     @property
     def failed(self) -> tuple[Item, ...]:
-        """Those of the worst that failed."""
+        """The worst few, as far as they failed."""
         return self.worst[: self.n_failed]
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What stands behind the words of a check.
+    """The numbers behind the findings of a check.
 
     Arguments:
         marginals: The ranks of every parameter. Ties are broken as the check broke them.
@@ -143,7 +143,7 @@ class Evidence:
         trends = _Trends(names, sums, effects, _feature_names(names, data, label, sums), level)
         return cls(
             _marginals(effects.ranks, names, seed, draws),
-            tuple(_joint(sums.measured, effects.ranks.n_draws, seed, draws)),
+            tuple(_joint(sums, effects.ranks.n_draws, seed, draws)),
             _pairs(names, sums, level),
             _directions(names, sums, level),
             trends.slopes(),
@@ -176,21 +176,20 @@ def _marginals(ranks: Ranks, names: tuple[str, ...], seed: int, draws: Draws) ->
     return Result("SBC", Ranks(values, ranks.n_draws), Reading.SIDE, names, seed, draws)
 
 
-def _joint(measured: dict[str, Array], n_draws: int, seed: int, draws: Draws) -> Iterable[Result]:
+def _joint(sums: Sums, n_draws: int, seed: int, draws: Draws) -> Iterable[Result]:
     known = {"centre": "distance from the centre", "density": "the estimator's density"}
-    for name, values in measured.items():
-        part = name.removeprefix(RANK)
-        if name.startswith(RANK) and (part in known or part.startswith(SCORE)):
-            ranks = Ranks(np.asarray(values).astype(np.int64), n_draws)
+    for part, ranks in sums.ranks.items():
+        if part in known or part in sums.own:
             reading = Reading.OUTWARD if part in known else Reading.MIXED
-            named = known.get(part, part.removeprefix(SCORE))
-            yield Result("joint", ranks, reading, (named,), seed, draws)
+            name = known[part] if part in known else sums.own[part]
+            values = Ranks(np.asarray(ranks).astype(np.int64), n_draws)
+            yield Result("joint", values, reading, (name,), seed, draws)
 
 
 def _ranked(
     statistics: Floats, level: float, item: Callable[[int, float], Item], most: int = _MOST_KEPT
 ) -> Looked[Item]:
-    """Return what was looked at by statistics `(n_rows, n)`, of which large ones are suspect."""
+    """Return all items by their statistics `(n_rows, n)`, of which the largest are worst."""
     if not statistics.shape[1]:
         return Looked(0, 0, ())
     p_values = adjusted(statistics)
@@ -228,7 +227,7 @@ def _directions(names: tuple[str, ...], sums: Sums, level: float) -> Looked[Dire
 def _feature_names(
     names: tuple[str, ...], data: Array | None, label: str, sums: Sums
 ) -> Callable[[int], str]:
-    """Return what the features of the data are called."""
+    """Return a function that names the features of the data."""
     if data is None:
         return lambda k: f"the posterior mean of {names[k]}"
     size = prod(data.shape[1:])
@@ -241,7 +240,7 @@ def _feature_names(
 
 @dataclass(frozen=True, eq=False)
 class _Trends:
-    """Finds out how errors change with what is known."""
+    """Finds how errors change along what is known."""
 
     names: tuple[str, ...]
     sums: Sums
@@ -250,7 +249,7 @@ class _Trends:
     level: float
 
     def slopes(self) -> Looked[Trend]:
-        return self._found(
+        return self._worst(
             abs(self.sums.slope[: self.sums.n_rows]),
             lambda k: (k, "its posterior mean", self.effects.mean[:, k]),
         )
@@ -263,26 +262,28 @@ class _Trends:
             k, feature = divmod(place, n_features)
             return int(self.sums.chosen[k]), *self._feature(feature)
 
-        return self._found(data.reshape(len(data), -1), bias)
+        return self._worst(data.reshape(len(data), -1), bias)
 
     def widths(self) -> Looked[Trend]:
-        return self._found(abs(self.sums.data_width), lambda k: (None, *self._feature(k)))
+        return self._worst(abs(self.sums.data_width), lambda k: (None, *self._feature(k)))
 
     def _feature(self, k: int) -> tuple[str, Floats]:
         return self.feature(k), self.sums.features[:, k]
 
-    def _found(
-        self, statistics: Floats, look: Callable[[int], tuple[int | None, str, Floats]]
+    def _worst(
+        self, statistics: Floats, described: Callable[[int], tuple[int | None, str, Floats]]
     ) -> Looked[Trend]:
+        """Return trends by their statistics; `described` gives parameter, feature and values."""
+
         def trend(place: int, p_value: float) -> Trend:
-            k, along, values = look(place)
+            k, along, values = described(place)
             bins = _bins(values)
-            some = [self.effects.some(where) for where in bins]
+            effects = [self.effects.some(sims) for sims in bins]
             return Trend(
                 None if k is None else self.names[k],
                 along,
-                tuple(float(np.median(values[where])) for where in bins),
-                tuple(each.width() if k is None else each.bias(k) for each in some),
+                tuple(float(np.median(values[sims])) for sims in bins),
+                tuple(some.width() if k is None else some.bias(k) for some in effects),
                 p_value,
             )
 
@@ -290,6 +291,6 @@ class _Trends:
 
 
 def _bins(values: Floats) -> list[Ints]:
-    """Return which simulations are in bins with about as many of them each."""
+    """Return the simulations in each of some bins, about as many in all of them."""
     n_bins = max(1, min(_MOST_BINS, len(values) // _FEWEST_IN_BIN))
     return np.array_split(np.argsort(values, kind="stable"), n_bins)

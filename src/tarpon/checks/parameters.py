@@ -10,11 +10,10 @@ from numpy.random import Generator
 from .._base.arrays import Results, double, host, joined, namespace, to_device_of
 from .._base.text import Estimate
 from .._base.types import Array, Floats, Ints
-from ..ranks import Ranks, broken, counts
+from ..ranks import Ranks, broken, counts, held
 from ..regions import HalfLines
 from ..simulations import Simulations, weights
 from ..simulations.blocks import Block
-from ..verdict import held
 
 _LEFT_OUT = 64  # of draws that count alike, so many at least are compared with all the others
 

@@ -86,6 +86,15 @@ def adjusted(statistics: Floats) -> Floats:
     return (len(largest) - n_below) / len(largest)
 
 
+def adjusted_p_values(p_values: Floats) -> Floats:
+    """Return the p-values in row 0 of `(n_rows, n)` ones, adjusted for their number.
+
+    Each is compared with the smallest of every row.
+    """
+    smallest = p_values.min(axis=1)
+    return np.array([(smallest <= p * (1 + 1e-9)).mean() for p in p_values[0]])
+
+
 @dataclass(frozen=True, eq=False)
 class Combined:
     """One p-value of several families, and theirs.
@@ -113,9 +122,9 @@ def totals(p_values: Floats, weights: Floats) -> Floats:
 def combine(statistics: Floats, weights: Floats) -> Combined:
     """Combine families `(n_rows, n_families)`, the real labelling in row 0."""
     p = row_p_values(statistics, len(statistics))
-    total, smallest = totals(p, weights), p.min(axis=1)
+    total = totals(p, weights)
     return Combined(
         p_value=float((total >= total[0] - 1e-9).mean()),
         single=(statistics >= statistics[0] - 1e-9).mean(axis=0),
-        adjusted=np.array([(smallest <= q * (1 + 1e-9)).mean() for q in p[0]]),
+        adjusted=adjusted_p_values(p),
     )

@@ -3,7 +3,7 @@
 import click
 
 from .._version import __version__
-from . import _completion, _run, _shows, _tests
+from . import _completion, _files, _run, _studies
 from ._app import Group
 
 __all__ = ["main"]
@@ -39,5 +39,5 @@ def main() -> None:
     """
 
 
-for command in (*_tests.COMMANDS, _run.run, *_shows.COMMANDS, _completion.completion):
+for command in (*_files.COMMANDS, _run.run, *_studies.COMMANDS, _completion.completion):
     main.add_command(command)

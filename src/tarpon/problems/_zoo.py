@@ -8,6 +8,7 @@ from numpy.random import Generator
 
 from .._base import arguments
 from .._base.types import RNG, Array, Floats
+from ..checks.findings import Kind
 from ..simulations import Simulations
 
 __all__ = ["FLAWS", "Flaw", "zoo"]
@@ -37,12 +38,12 @@ class Flaw:
 
     Arguments:
         label: What is wrong, in words.
-        words: What a finding may call it; any of them is right.
+        kinds: The kinds of findings that are right; any of them will do.
         plant: Plants it in a study, and returns the estimator's log-density if it is simple.
     """
 
     label: str
-    words: tuple[str, ...]
+    kinds: tuple[Kind, ...]
     plant: Callable[[_Study], LogDensity | None]
 
 
@@ -268,54 +269,52 @@ def _rounded(study: _Study) -> None:
 
 FLAWS: dict[str, Flaw] = {
     "exact": Flaw("the exact posterior", (), _exact),
-    "narrow": Flaw("10 % too narrow", ("overconfident",), _scaled(0.9)),
-    "wide": Flaw("10 % too wide", ("underconfident",), _scaled(1.1)),
-    "shift": Flaw("one parameter shifted by 0.3 sd", ("biased",), _shift),
+    "narrow": Flaw("10 % too narrow", (Kind.OVERCONFIDENT,), _scaled(0.9)),
+    "wide": Flaw("10 % too wide", (Kind.UNDERCONFIDENT,), _scaled(1.1)),
+    "shift": Flaw("one parameter shifted by 0.3 sd", (Kind.BIASED,), _shift),
     "correlation_missed": Flaw(
-        "correlation 0.4 in pairs missed", ("wrong correlation",), _correlation_missed
+        "correlation 0.4 in pairs missed", (Kind.CORRELATION,), _correlation_missed
     ),
     "correlation_invented": Flaw(
-        "correlation 0.4 in pairs invented", ("wrong correlation",), _correlation_invented
+        "correlation 0.4 in pairs invented", (Kind.CORRELATION,), _correlation_invented
     ),
-    "heavy_tails": Flaw("draws have heavier tails", ("wrong tails",), _heavy_tails),
-    "light_tails": Flaw("draws have lighter tails", ("wrong tails",), _light_tails),
-    "bias_by_x": Flaw("bias 0.3 sd with the sign of x", ("bias depends on x",), _bias_by_x),
+    "heavy_tails": Flaw("draws have heavier tails", (Kind.TAILS,), _heavy_tails),
+    "light_tails": Flaw("draws have lighter tails", (Kind.TAILS,), _light_tails),
+    "bias_by_x": Flaw("bias 0.3 sd with the sign of x", (Kind.BIAS_BY_DATA,), _bias_by_x),
     "prior_leak": Flaw(
         "10 % of draws from the prior",
-        ("underconfident", "wrong tails", "bias depends on x"),
+        (Kind.UNDERCONFIDENT, Kind.TAILS, Kind.BIAS_BY_DATA),
         _prior_leak,
     ),
-    "prior": Flaw("the prior for the posterior", ("ignores the data",), _prior),
-    "skew": Flaw("one parameter skewed", ("skewed", "wrong shape"), _skew),
+    "prior": Flaw("the prior for the posterior", (Kind.IGNORES_DATA,), _prior),
+    "skew": Flaw("one parameter skewed", (Kind.SKEWED, Kind.SHAPE), _skew),
     "mode_dropped": Flaw(
         "a mode of weight 0.1 dropped",
-        ("outside the draws", "skewed", "wrong shape", "wrong tails"),
+        (Kind.OUTSIDE, Kind.SKEWED, Kind.SHAPE, Kind.TAILS),
         _mode_dropped,
     ),
     "mode_invented": Flaw(
-        "a mode of weight 0.15 invented", ("skewed", "wrong shape", "biased"), _mode_invented
+        "a mode of weight 0.15 invented", (Kind.SKEWED, Kind.SHAPE, Kind.BIASED), _mode_invented
     ),
     "truncated": Flaw(
-        "support cut in one parameter", ("outside the draws", "overconfident"), _truncated
+        "support cut in one parameter", (Kind.OUTSIDE, Kind.OVERCONFIDENT), _truncated
     ),
-    "local_width": Flaw(
-        "too narrow here and too wide there", ("width depends on x",), _local_width
-    ),
+    "local_width": Flaw("too narrow here and too wide there", (Kind.WIDTH_BY_DATA,), _local_width),
     "weights_forgotten": Flaw(
         "importance weights forgotten",
-        ("underconfident", "bias depends on x"),
+        (Kind.UNDERCONFIDENT, Kind.BIAS_BY_DATA),
         _weights_forgotten,
     ),
     "autocorrelated": Flaw(
         "a chain taken for independent draws",
-        ("overconfident", "outside the draws"),
+        (Kind.OVERCONFIDENT, Kind.OUTSIDE),
         _autocorrelated,
     ),
-    "swapped_axes": Flaw("draws and simulations swapped", ("ignores the data",), _swapped_axes),
+    "swapped_axes": Flaw("draws and simulations swapped", (Kind.IGNORES_DATA,), _swapped_axes),
     "swapped_parameters": Flaw(
         "parameters in the wrong order",
-        ("bias depends on x", "overconfident"),
+        (Kind.BIAS_BY_DATA, Kind.OVERCONFIDENT),
         _swapped_parameters,
     ),
-    "rounded": Flaw("draws rounded to half an sd", ("rounded",), _rounded),
+    "rounded": Flaw("draws rounded to half an sd", (Kind.ROUNDED,), _rounded),
 }

@@ -11,7 +11,7 @@ from .. import plots
 from .._base.text import stated
 from ..checks import Check
 from ..checks.evidence import Pair, Trend
-from ..checks.findings import Finding
+from ..checks.findings import Finding, Kind
 from ..diagnostics import Result
 from ..ranks import Ranks
 from ..verdict import Reading
@@ -247,22 +247,24 @@ def trend(trend: Trend, key: str) -> Figure:
 
 def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
     """Return the figure that shows a flaw."""
-    seen, flaw = check.evidence, finding.flaw
-    if flaw == "wrong correlation":
-        return pair(check, seen.pairs.worst[0], key)
-    if flaw.startswith(("bias depends on ", "ignores the data")):
-        ways = [trend for way in (seen.by_data, seen.slopes) for trend in way.worst]
-        return trend(min(ways, key=lambda one: one.p_value), key)
-    if flaw.startswith("width depends on "):
-        return trend(seen.widths.worst[0], key)
-    if flaw.startswith("wrong in your score"):
-        own = [one for one in seen.joint if one.names[0] in flaw]
-        return ranks(own[0], 0, key) if own else None
-    if flaw == "rounded":
-        return None
-    if finding.where and finding.where[0] in seen.marginals.names:
-        return ranks(seen.marginals, seen.marginals.names.index(finding.where[0]), key)
-    return coverage(seen.joint, key) if seen.joint else None
+    evidence = check.evidence
+    match finding.kind:
+        case Kind.CORRELATION:
+            return pair(check, evidence.pairs.worst[0], key)
+        case Kind.BIAS_BY_DATA | Kind.IGNORES_DATA:
+            trends = [*evidence.by_data.worst, *evidence.slopes.worst]
+            return trend(min(trends, key=lambda trend: trend.p_value), key)
+        case Kind.WIDTH_BY_DATA:
+            return trend(evidence.widths.worst[0], key)
+        case Kind.SCORE:
+            own = [result for result in evidence.joint if result.names == (finding.where,)]
+            return ranks(own[0], 0, key) if own else None
+        case Kind.ROUNDED:
+            return None
+    if finding.parameters:
+        score = evidence.marginals.names.index(finding.parameters[0])
+        return ranks(evidence.marginals, score, key)
+    return coverage(evidence.joint, key) if evidence.joint else None
 
 
 def single(result: Result, *scores: int) -> Result:

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._base.text import Estimate
 from .._base.types import Floats
-from ..checks import Check
+from ..checks import Check, words
 from ..checks.evidence import Looked, Trend
-from ..checks.findings import Finding
+from ..checks.findings import Finding, Kind
 from ..checks.parameters import Parameter
 from ._figures import (
     Figure,
@@ -73,12 +73,28 @@ class ParameterRow:
 
 
 @dataclass(frozen=True)
-class Said:
-    """A finding with the figure that shows it, or the number of one that shows the same."""
+class Entry:
+    """A finding with the figure that shows it.
+
+    Arguments:
+        finding: The finding.
+        figure: Its figure, if any.
+        above: The key of a figure above that shows the same.
+    """
 
     finding: Finding
     figure: Figure | None
-    shown_by: int | None = None
+    above: str | None = None
+
+    @property
+    def flaw(self) -> str:
+        """The name of the flaw."""
+        return words.flaw(self.finding)
+
+    @property
+    def size(self) -> str:
+        """How large it is, in words."""
+        return words.size_of(self.finding)
 
 
 class Study:
@@ -116,17 +132,18 @@ class Study:
         return self.check.p_value * (self.check.n_swaps + 1) < 1.5
 
     @cached_property
-    def findings(self) -> list[Said]:
+    def findings(self) -> list[Entry]:
         """The findings, worst first, each figure once."""
-        said: list[Said] = []
+        entries: list[Entry] = []
+        keys: dict[str, str] = {}
         for finding in self.check.findings:
             figure = of_finding(self.check, finding, next(self._keys))
-            titles = [one.figure and one.figure.title for one in said]
-            if figure and figure.title in titles:
-                said.append(Said(finding, None, 1 + titles.index(figure.title)))
+            if figure and figure.title in keys:
+                entries.append(Entry(finding, None, keys[figure.title]))
             else:
-                said.append(Said(finding, figure))
-        return said
+                entries.append(Entry(finding, figure))
+                keys |= {figure.title: figure.key} if figure else {}
+        return entries
 
     @cached_property
     def order(self) -> list[int]:
@@ -165,7 +182,7 @@ class Study:
     def pair(self) -> Figure | None:
         """The worst pair, where it failed and no finding shows it."""
         failed = self.check.evidence.pairs.failed
-        shown = any(said.finding.flaw == "wrong correlation" for said in self.findings)
+        shown = any(finding.kind is Kind.CORRELATION for finding in self.check.findings)
         return pair(self.check, failed[0], next(self._keys)) if failed and not shown else None
 
     @cached_property
