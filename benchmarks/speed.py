@@ -122,8 +122,8 @@ def of_read_limit(
 def limits(megabytes: int, budget: float) -> Iterator[str]:
     dtypes = ["float16", "float32", "float64"]
     yield (
-        "Fraction of the read limit that counting reaches (L2, ties counted), by the clock, and in "
-        "brackets by the CPU time of all threads, which other processes disturb less; "
+        "Fraction of the read limit that counting reaches (L2, ties counted), by the clock, and "
+        "in brackets by the CPU time of all threads, which other processes disturb less; "
         f"{N_DRAWS} draws, {megabytes} MB or more."
     )
     yield ""
