@@ -155,6 +155,27 @@ def test_the_demo_prints_what_is_shown():
         assert line.rstrip() in shown
 
 
+def test_readme_has_at_most_150_lines():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        ROOT / "README.md",
+        *(DOCS / f"{page}.md" for page in ("start", "choose", "read", "check", "math")),
+        *sorted(set((DOCS / "tutorials").glob("*.md")) - {DOCS / "tutorials" / "index.md"}),
+    ],
+    ids=name,
+)
+def test_main_pages_link_to_words_of_the_glossary(page):
+    words = re.findall(r"^### (.*)$", (DOCS / "glossary.md").read_text(), re.MULTILINE)
+    anchors = {word.lower().replace(" ", "-") for word in words}
+    linked = set(re.findall(r"glossary\.md#([\w-]+)\)", page.read_text()))
+    assert linked
+    assert linked <= anchors
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
