@@ -115,6 +115,16 @@ class TestTheRunner:
         exact = {str(page.relative_to(ROOT)) for page in RUN if page in pages.WORD_FOR_WORD}
         assert exact == {"README.md", "docs/start.md", "docs/check.md"}
 
+    def test_passes_reworded_output_and_writes_it_when_asked(self, tmp_path):
+        path = tmp_path / "page.md"
+        path.write_text("```python\nprint('off by 2')\n```\n\n```text\nwrong by 2\n```\n")
+        command = [sys.executable, DOCS / "pages.py", path]
+        subprocess.run(command, check=True)
+        assert "wrong by 2" in path.read_text()
+        subprocess.run([*command, "--write"], check=True)
+        assert "wrong by 2" not in path.read_text()
+        assert "```text\noff by 2\n```" in path.read_text()
+
     def test_compares_true_and_false_as_it_does_numbers(self):
         assert not pages.Shown((0, 0), "True\n", "False\n", words=False).agrees
         assert pages.Shown((0, 0), "same: True\n", "equal: True\n", words=False).agrees
