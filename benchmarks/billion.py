@@ -69,7 +69,7 @@ def gpu() -> str:
     device = re.search(r" on one ([^,]+),", page.read_text())
     name = device.group(1) if device else "GPU"
     return (
-        f"On one {name}, once the draws are in its memory, counting these very numbers for "
+        f"On one {name}, with the draws in its memory, counting the same number of values for "
         f"`tarp` takes {float(found.group(1)):.2f} ms ([gpu.md](benchmarks/gpu.md))."
     )
 
@@ -105,11 +105,11 @@ def main() -> None:
         f"{N_SIMS:,} simulations × {N_DRAWS:,} draws × {N_DIMS} parameters are {size:.0f} GB in "
         "single precision. Written by `python benchmarks/billion.py --write`, which measures "
         f"studies of {SMALL} and {LARGE} such simulations in a Zarr store, in the page cache, on "
-        "a shared server: their difference is the time that a simulation takes, the rest is what "
-        "is done once. Everything else on this page is computed from these two.",
+        "a shared server. Their difference gives the time per simulation, the rest is done once. "
+        "Everything else on this page is computed from these two.",
         "",
-        "| test | cores of a node | measured: ms a simulation | measured: s once | computed: s on "
-        f"one node | computed: s on {NODES} nodes |",
+        "| test | cores per node | measured: ms per simulation | measured: s once | computed: s "
+        f"on one node | computed: s on {NODES} nodes |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     print("\n".join(lines))
@@ -118,15 +118,15 @@ def main() -> None:
         lines.append(row)
     lines += [
         "",
-        f"{NODES} nodes are computed as {NODES} times as fast in all that is done for each block, "
-        "reading too, since blocks do not know of each other, and no faster in what is done once. "
-        "Nodes that read from one disk share its speed. Of `check` each block of simulations "
-        "sends its sums back, at most an eighth of the draws it has read; of `tarp` two integers "
-        "a simulation.",
+        f"For {NODES} nodes, everything per block, reading included, is assumed {NODES} times as "
+        "fast, because blocks are independent; what is done once is not faster. Nodes that read "
+        "from one disk share its speed. For `check` each block of simulations sends back its "
+        "sums, at most an eighth of the draws that it has read; for `tarp` two integers per "
+        "simulation.",
         "",
         gpu(),
         "",
-        "The commands are those of [large studies](large.md): on one node `tarpon check "
+        "The commands are on the page of [large studies](large.md): on one node `tarpon check "
         "draws.zarr --resume blocks`, on ten the same with `--scheduler ADDRESS`, or a job array "
         "with `--shard i/10` and then `tarpon merge blocks`.",
     ]

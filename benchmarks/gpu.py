@@ -252,8 +252,8 @@ def main() -> None:
         "",
         f"Written by `python benchmarks/gpu.py --write` on one {torch.cuda.get_device_name()}, "
         f"torch {torch.__version__}, triton {triton.__version__}. Read limit "
-        f"{limit / 1e9:.0f} GB/s; {N_NUMBERS:.0e} numbers, {N_DRAWS} draws a simulation, ties "
-        "counted. The call also moves the references there and the counts back.",
+        f"{limit / 1e9:.0f} GB/s; {N_NUMBERS:.0e} numbers, {N_DRAWS} draws per simulation, "
+        "ties counted. The call also copies the references to the GPU and the counts back.",
         "",
     ]
     for line in lines:

@@ -122,8 +122,8 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=4000, help="repeats a cell")
     options = parser.parse_args()
     lines = [
-        f"By `python benchmarks/level.py --write`, with {options.studies} studies a cell; 99 % "
-        "exact intervals in brackets.",
+        f"By `python benchmarks/level.py --write`, with {options.studies} studies per cell; "
+        "99 % exact intervals in brackets.",
         "",
     ]
     with ProcessPoolExecutor(2) as pool:

@@ -98,7 +98,7 @@ def chain_p(n_steps: int, thinned: bool, seed: int) -> float:
 
 def worth(n_draws: int, wide: float) -> str:
     found = effective(weighted(n_draws, wide, 0).log_weights)
-    return f"{n_draws} draws worth {np.median(found):.0f} ({found.min():.1f} to {found.max():.0f})"
+    return f"{n_draws} draws, ESS {np.median(found):.0f} ({found.min():.1f} to {found.max():.0f})"
 
 
 def cells() -> list[tuple[str, str, partial]]:
@@ -115,7 +115,7 @@ def cells() -> list[tuple[str, str, partial]]:
         found.append(("ragged, 1 to 49 draws", test, partial(ragged_p, test)))
     for n_steps in (100, 300):
         for thinned in (False, True):
-            kind = f"chain of {n_steps} steps, {'thinned' if thinned else 'as it is'}"
+            kind = f"chain of {n_steps} steps, {'thinned' if thinned else 'not thinned'}"
             found.append((kind, "SBC", partial(chain_p, n_steps, thinned)))
     return found
 
@@ -148,11 +148,11 @@ def main() -> None:
         PAGE.write_text(HEAD.format(repeats=args.repeats) + "\n".join(lines) + "\n")
 
 
-HEAD = """# False alarms with draws that are weighted, ragged or chained
+HEAD = """# False alarms with draws that are weighted, ragged or from chains
 
-How often tests reject exact posteriors, at three levels: {repeats} studies a cell, 100 simulations
-each. Bold rates lie above their level by more than their 99 % interval.
-`naive SBC` leaves the weight of the truth out; chains are AR(1) with correlation 0.9.
+How often tests reject exact posteriors, at three levels: {repeats} studies per cell, of 100
+simulations. Bold rates exceed their level by more than their 99 % interval.
+`naive SBC` omits the weight of the truth; chains are AR(1) with correlation 0.9.
 
     python benchmarks/level_draws.py --write
 

@@ -135,11 +135,11 @@ def main() -> None:
         "",
         f"Written by `python benchmarks/out_of_core.py --gb {asked.gb:g} --write` on "
         f"{n_allowed()} cores of a shared server. A Zarr store of float32, "
-        f"uncompressed, {N_DRAWS} draws of {N_DIMS} parameters, {CHUNK} simulations a chunk. "
-        "Warm: in the page cache, as far as it holds it; cold: dropped from it before every run. "
-        "Each test has a process of its own, and its memory is all that this process ever had, "
-        f"mapped files included. Best of {asked.repeats}. A test whose box is found first reads "
-        "the store twice, and its rate counts both.",
+        f"uncompressed, {N_DRAWS} draws of {N_DIMS} parameters, {CHUNK} simulations per "
+        "chunk. Warm: in the page cache, as far as it fits; cold: dropped from it before every "
+        "run. Each test runs in its own process, and its memory is the peak of this process, "
+        f"mapped files included. Best of {asked.repeats}. If the box is found first, the test "
+        "reads the store twice, and its rate counts both.",
         "",
         "| GB | cache | what | s | GB/s | of files alone | peak MB |",
         "|--:|---|---|--:|--:|--:|--:|",

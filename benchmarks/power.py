@@ -132,15 +132,15 @@ def _write(lines: list[str], powers: dict, names: list[str], options: argparse.N
     head = [
         "# Power on the zoo of flaws",
         "",
-        f"Written by `python benchmarks/power.py --write`: {options.runs} studies a cell, 200 "
-        f"simulations × 100 draws each, level 5 %, {options.swaps} swaps. The first rows are "
-        "exact posteriors, where every test should reject in 5 % of studies. `check` sees the "
-        "observations and, like HPD, the estimator's density where it has one; TARP has one "
-        "uniform reference, as in the paper; SBC is adjusted by Bonferroni; C2ST is a boosted "
-        f"classifier of truths against draws and observations ({N_C2ST} studies); sbi is what its "
-        "`check_tarp` returns. Of the studies that `check` rejects, the "
-        "last columns have the share in which it called the flaw by a right name, and how many "
-        "other names it gave besides, on average.",
+        f"Written by `python benchmarks/power.py --write`: {options.runs} studies per cell, 200 "
+        f"simulations × 100 draws each, level 5 %, {options.swaps} swaps. The cells are the "
+        "shares of studies that each test rejects. The first rows are exact posteriors, where "
+        "every test should reject in 5 % of studies. `check` uses the observations and, like HPD, "
+        "the estimator's density where it has one; TARP has one uniform reference, as in the "
+        "paper; SBC is adjusted by Bonferroni; C2ST is a boosted classifier of truths against "
+        f"draws and observations ({N_C2ST} studies); sbi is the result of its `check_tarp`. The "
+        "last columns are over the studies that `check` rejects: the share in which it named the "
+        "flaw correctly, and the mean number of other flaws that it named.",
         "",
         "![Power of every test on every flaw](images/power.png)",
         "",

@@ -144,16 +144,16 @@ def lines(n_sims: int, n_turns: int) -> list[str]:
         "",
         f"Written by `python benchmarks/runner.py --write` with {N_WORKERS} processes and "
         f"{N_DRAWS} draws of two parameters, on {os.cpu_count()} cores of a shared server under a "
-        f"load of {load:.0f}. The best of {n_turns} turns of {n_sims} simulations counts, from "
-        "the first simulation to the last. Bare processes do the same simulations with no store "
-        "and no test, in turns with the run.",
+        f"load of {load:.0f}. Best of {n_turns} turns of {n_sims} simulations, timed from the "
+        "first simulation to the last. Bare processes compute the same simulations without store "
+        "and test, in turns with the run.",
         "",
         "| a simulation takes | of the ideal speed | of the speed of bare processes |",
         "|---|--:|--:|",
         *rows,
         "",
-        "Processor time of all processes for each simulation, beyond the simulation itself, the "
-        f"least of {n_turns} turns. Of it the sequential test takes {test:.2f} ms.",
+        "Processor time of all processes per simulation, beyond the simulation itself, the "
+        f"smallest of {n_turns} turns. The sequential test takes {test:.2f} ms of it.",
         "",
         "| a simulation takes | ms |",
         "|---|--:|",

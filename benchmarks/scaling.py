@@ -125,8 +125,8 @@ def main() -> None:
         "Written by `python benchmarks/scaling.py --write`, in single precision, on "
         f"{n_allowed()} cores of a shared server. One size grows, the others stay "
         f"at {sizes['tarp']} for `tarp` and at {sizes['check']} for `check` with 999 swaps. "
-        "Several references are counted together. Memory is what the process peaks at "
-        "beyond its input; small times are those of the p-value and of Python.",
+        "Several references are counted together. Memory is the peak of the process beyond its "
+        "input. The smallest times are dominated by the p-value and by Python.",
         "",
         "![Time and memory against every size](scaling.png)",
         "",

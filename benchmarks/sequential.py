@@ -152,11 +152,11 @@ def page(n_runs: int) -> str:
             "# Looking at all times",
             "",
             "Written by `python benchmarks/sequential.py --write`. Normal posteriors, in one "
-            "dimension unless said otherwise; 99 % exact intervals in brackets.",
+            "dimension unless stated; 99 % exact intervals in brackets.",
             "",
             "## How often an exact posterior is ever called inaccurate",
             "",
-            f"{FEW} draws. The adversary has two parameters to look at.",
+            f"{FEW} draws. With the adversary there are two parameters.",
             "",
             "| bets on | runs | simulations | level | P(ever e ≥ 1 / level) |",
             "|---|--:|--:|--:|---|",
@@ -164,8 +164,8 @@ def page(n_runs: int) -> str:
             "",
             "## How often the bound on coverage errors holds at all times",
             "",
-            f"{FEW} draws. It should hold in 95 % of runs at least. The worst error is that of "
-            "all runs together; the bound is far above it while simulations are few.",
+            f"{FEW} draws. It should hold in at least 95 % of runs. The worst error is that of "
+            "all runs together; the bound is far above it if simulations are few.",
             "",
             "| flaw | worst error | runs | simulations | P(holds at all times) | last bound |",
             "|---|--:|--:|--:|---|--:|",
@@ -174,8 +174,8 @@ def page(n_runs: int) -> str:
             f"## How many simulations it takes until e ≥ {THRESHOLD}",
             "",
             f"{MANY} draws. Median, and 90 % quantile in brackets. Widths are those of the draws "
-            "over those of the exact posterior. The last column has the bets on each simulation "
-            "averaged over scores, instead of their capitals.",
+            "divided by those of the exact posterior. In the last column, the bets on each "
+            "simulation are averaged over scores, instead of the capitals.",
             "",
             "| flaw | runs | simulations | asked for | bets averaged |",
             "|---|--:|--:|--:|--:|",

@@ -122,8 +122,8 @@ def of_read_limit(
 def limits(megabytes: int, budget: float) -> Iterator[str]:
     dtypes = ["float16", "float32", "float64"]
     yield (
-        "Part of the read limit that counting reaches (L2, ties counted), by the clock, and in "
-        "brackets by the CPU time of all threads, which busy neighbours disturb less; "
+        "Fraction of the read limit that counting reaches (L2, ties counted), by the clock, and "
+        "in brackets by the CPU time of all threads, which other processes disturb less; "
         f"{N_DRAWS} draws, {megabytes} MB or more."
     )
     yield ""
@@ -206,7 +206,7 @@ def contenders(
 def table() -> Iterator[str]:
     yield (
         "Counting is one pass; the whole call also finds the box, draws references and computes "
-        "the exact p-value. All get the same references; one that normalises says so."
+        "the exact p-value. All packages get the same references; those that normalise are marked."
     )
     yield ""
     yield "| draws × simulations × parameters | precision | what | ms | × read | extra MB |"
@@ -261,10 +261,10 @@ def main() -> None:
         "",
         "Written by `python benchmarks/speed.py --write` in the environment of `make peers`, on "
         f"{n_allowed()} cores of a shared {platform.machine()} "
-        f"server; numpy {np.__version__}, numba {numba.__version__}. What stands in one row was "
-        "measured in turns and the best of many turns counts. The read limit is the time in "
-        "which the same threads sum the same array, each from one end of its part to the other; "
-        "counting reads several streams at once, which may be faster than that.",
+        f"server; numpy {np.__version__}, numba {numba.__version__}. The entries of a row were "
+        "measured in turns, best of many turns. The read limit is the time in which the same "
+        "threads sum the same array, each from one end of its part to the other; counting reads "
+        "several streams at once, which may be faster.",
         "",
     ]
     for line in lines:

@@ -115,6 +115,16 @@ class TestTheRunner:
         exact = {str(page.relative_to(ROOT)) for page in RUN if page in pages.WORD_FOR_WORD}
         assert exact == {"README.md", "docs/start.md", "docs/check.md"}
 
+    def test_passes_reworded_output_and_writes_it_when_asked(self, tmp_path):
+        path = tmp_path / "page.md"
+        path.write_text("```python\nprint('off by 2')\n```\n\n```text\nwrong by 2\n```\n")
+        command = [sys.executable, DOCS / "pages.py", path]
+        subprocess.run(command, check=True)
+        assert "wrong by 2" in path.read_text()
+        subprocess.run([*command, "--write"], check=True)
+        assert "wrong by 2" not in path.read_text()
+        assert "```text\noff by 2\n```" in path.read_text()
+
     def test_compares_true_and_false_as_it_does_numbers(self):
         assert not pages.Shown((0, 0), "True\n", "False\n", words=False).agrees
         assert pages.Shown((0, 0), "same: True\n", "equal: True\n", words=False).agrees
@@ -153,6 +163,27 @@ def test_the_demo_prints_what_is_shown():
     assert len(answer.stdout.splitlines()) > 20
     for line in answer.stdout.splitlines():
         assert line.rstrip() in shown
+
+
+def test_readme_has_at_most_150_lines():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        ROOT / "README.md",
+        *(DOCS / f"{page}.md" for page in ("start", "choose", "read", "check", "math")),
+        *sorted(set((DOCS / "tutorials").glob("*.md")) - {DOCS / "tutorials" / "index.md"}),
+    ],
+    ids=name,
+)
+def test_main_pages_link_to_words_of_the_glossary(page):
+    words = re.findall(r"^### (.*)$", (DOCS / "glossary.md").read_text(), re.MULTILINE)
+    anchors = {word.lower().replace(" ", "-") for word in words}
+    linked = set(re.findall(r"glossary\.md#([\w-]+)\)", page.read_text()))
+    assert linked
+    assert linked <= anchors
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

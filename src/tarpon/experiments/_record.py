@@ -16,13 +16,12 @@ _INTRODUCTION = """\
 # Experiments
 
 Every figure of Lemos, Coogan, Hezaveh and Perreault-Levasseur (2023), "Sampling-based accuracy
-testing of posterior estimators for general inference", and what the paper could not see. This
-page is written by the commands in it; `tarpon reproduce all` runs them all. Errors of the paper
-that show here are in [docs/errata.md](../docs/errata.md).
+testing of posterior estimators for general inference", and some errors that its tests miss. The
+commands below write this page; `tarpon reproduce all` runs all of them. Errors of the paper are in
+[docs/errata.md](../docs/errata.md).
 
-"Distance" is the largest distance of a curve from the diagonal. A p-value is exact, and an
-accurate posterior's is below 0.01 in one study of a hundred. Seeds were fixed before any result
-was seen.
+"Distance" is the largest distance of a curve from the diagonal. All p-values are exact: accurate
+posteriors give p ≤ 0.01 in 1 % of studies. Seeds were fixed before any result was seen.
 """
 
 
