@@ -153,7 +153,7 @@ class TestMisuse:
     def test_what_no_figure_ends_with_is_refused_at_once(self, archive, tmp_path):
         words = ("tarp", archive("correct"), "--plot", tmp_path / "curve.xyz")
         assert not inside(*words).stdout
-        self.fails("a figure ends with .png, .pdf or .svg, but got 'curve.xyz'.", *words)
+        self.fails("a figure must end with .png, .pdf or .svg, but got 'curve.xyz'.", *words)
 
     def test_what_is_no_problem(self, archive):
         self.fails("is no Python file that defines a problem", "run", archive("correct"))
