@@ -3,8 +3,8 @@
     python benchmarks/paths.py            # a table
     python benchmarks/paths.py --names    # and the modules by name
 
-Each call runs in a process of its own, with all modules imported beforehand. A module counts once
-a function of it is called; compiled kernels are not counted.
+Each call runs in a separate process, with all modules imported beforehand. A module counts if one
+of its functions is called; compiled kernels are not counted.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def entered(call: str) -> tuple[Counter[str], set[tuple[str, str]], int]:
         group.create_array(name, data=array)
     root = str(Path(tarpon.__file__).parent)
     for module in pkgutil.walk_packages(tarpon.__path__, "tarpon."):
-        with suppress(ImportError):  # of extras that are not installed
+        with suppress(ImportError):  # extras that are not installed
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
     modules: Counter[str] = Counter()
