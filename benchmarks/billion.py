@@ -97,7 +97,7 @@ def rows() -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/billion.md")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     size = 4 * N_SIMS * N_DRAWS * N_DIMS / 1e9
     lines = [
         "# A billion numbers",
@@ -129,7 +129,7 @@ def main() -> None:
         "draws.zarr --resume blocks`, on ten the same with `--scheduler ADDRESS`, or a job array "
         "with `--shard i/10` and then `tarpon merge blocks`.",
     ]
-    if asked.write:
+    if options.write:
         PAGE.write_text("\n".join(lines) + "\n")
 
 

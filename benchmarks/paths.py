@@ -74,20 +74,20 @@ def entered(call: str) -> tuple[Counter[str], set[tuple[str, str]], int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--names", action="store_true", help="list the modules")
-    parser.add_argument("--one", help="the call to measure, in this process and folder")
-    given = parser.parse_args()
-    if given.one:
-        modules, functions, n_across = entered(CALLS[given.one])
-        print(f"| `{given.one}` | {len(modules)} | {len(functions)} | {n_across} |")
-        if given.names:
+    parser.add_argument("--call", help="the call to measure, in this process and folder")
+    options = parser.parse_args()
+    if options.call:
+        modules, functions, n_across = entered(CALLS[options.call])
+        print(f"| `{options.call}` | {len(modules)} | {len(functions)} | {n_across} |")
+        if options.names:
             print("\n".join(f"    {n:6d}  {name}" for name, n in modules.most_common()))
         return
     print("| call | modules entered | functions | calls across modules |")
     print("|---|--:|--:|--:|", flush=True)
     for call in CALLS:
         with tempfile.TemporaryDirectory() as folder:
-            again = [sys.executable, str(Path(__file__).absolute()), "--one", call]
-            names = ["--names"] if given.names else []
+            again = [sys.executable, str(Path(__file__).absolute()), "--call", call]
+            names = ["--names"] if options.names else []
             subprocess.run(again + names, check=True, cwd=folder)
 
 
