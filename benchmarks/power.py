@@ -3,7 +3,7 @@
     python benchmarks/power.py --write       # writes docs/power.md and docs/images/power.png
 
 Every cell is the share of studies of 200 simulations × 100 draws in which a test rejects at 5 %.
-Run it in the environment of `make peers` to have the tests of other packages along.
+Run it in the environment of `make peers` to include the tests of other packages.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tarpon.problems import FLAWS, zoo
 DOCS = Path(__file__).parents[1] / "docs"
 DIMS = (2, 10, 50)
 LEVEL = 0.05
-N_C2ST = 10  # classifiers are slow to train, so they see fewer studies
+N_C2ST = 10  # studies for classifiers, which are slow to train
 
 
 def tarp(sims: Simulations, seed: int) -> float:
@@ -39,7 +39,7 @@ def sbc(sims: Simulations, seed: int) -> float:
 
 
 def c2st(sims: Simulations, seed: int) -> float:
-    """Can a classifier tell truths from draws, both next to their observations?"""
+    """Return the p-value of a classifier that distinguishes truths from draws, given x."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import cross_val_score
 
@@ -55,7 +55,7 @@ def c2st(sims: Simulations, seed: int) -> float:
 
 
 def sbi_check(sims: Simulations, seed: int) -> float:
-    """The p-value that sbi's `check_tarp` returns, with its own defaults."""
+    """Return the p-value of sbi's `check_tarp` with its own defaults."""
     try:
         import torch
         from sbi.diagnostics.tarp import _run_tarp, check_tarp, get_tarp_references
@@ -79,9 +79,9 @@ TESTS: dict[str, Callable[[Simulations, int], float]] = {
 
 
 def study(flaw: str, n_dims: int, n_swaps: int, seed: int) -> tuple[list[float], bool, int]:
-    """Return the p-values of all tests, `check` first, and what its words were worth.
+    """Return the p-values of all tests, `check` first, and how well `check` named the flaw.
 
-    That is whether one of them was right, and how many were not.
+    That is, whether one of its names was right, and how many were wrong.
     """
     warnings.simplefilter("ignore")
     rng = np.random.default_rng([seed, n_dims, list(FLAWS).index(flaw)])
@@ -96,7 +96,7 @@ def study(flaw: str, n_dims: int, n_swaps: int, seed: int) -> tuple[list[float],
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/power.md and a figure")
-    parser.add_argument("--runs", type=int, default=100, help="studies a cell")
+    parser.add_argument("--runs", type=int, default=100, help="studies per cell")
     parser.add_argument("--swaps", type=int, default=499, help="swaps of `check`")
     options = parser.parse_args()
     names = ["check", *TESTS]

@@ -103,7 +103,7 @@ class TestMisuse:
         (tmp_path / "a.npz").write_text("not an archive")
         self.fails("cannot be read as an .npz file", "tarp", tmp_path / "a.npz")
         np.save(tmp_path / "single.npy", np.zeros(3))
-        self.fails("or name a second file with `theta=`", "tarp", tmp_path / "single.npy")
+        self.fails("or give a second file with `theta=`", "tarp", tmp_path / "single.npy")
 
     def test_pickles_are_never_loaded(self, tmp_path):
         class Trap:
@@ -116,7 +116,7 @@ class TestMisuse:
 
     def test_missing_arrays(self, archive):
         path = archive("correct", samples=None, log_prob_samples=None)
-        self.fails("but holds theta, log_prob_theta", "tarp", path)
+        self.fails("but contains theta, log_prob_theta", "tarp", path)
         only_density = archive("biased", samples=None, theta=None)
         assert inside("hpd", only_density).exit_code in (0, 1)
         self.fails("needs `samples` and `theta`", "tarp", only_density)
@@ -154,7 +154,7 @@ class TestMisuse:
     def test_what_no_figure_ends_with_is_refused_at_once(self, archive, tmp_path):
         words = ("tarp", archive("correct"), "--plot", tmp_path / "curve.xyz")
         assert not inside(*words).stdout
-        self.fails("a figure ends with .png, .pdf or .svg, but got 'curve.xyz'.", *words)
+        self.fails("a figure must end with .png, .pdf or .svg, but got 'curve.xyz'.", *words)
 
     def test_what_is_no_problem(self, archive):
         self.fails("is no Python file that defines a problem", "run", archive("correct"))

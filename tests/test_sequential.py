@@ -478,7 +478,7 @@ class TestAdversary:
     def test_bad_scores_are_refused(self):
         sims = zoo("exact", n_sims=30, rng=0)
         for score, text in (
-            (lambda points, x: points, r"one number a point, \(101, 1\)"),
+            (lambda points, x: points, r"one number per point, \(101, 1\)"),
             (lambda points, x: np.full(points.shape[:2], np.nan), "must be finite"),
         ):
             monitor = Monitor(adversary=Shaped(score), rng=0)

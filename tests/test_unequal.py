@@ -362,23 +362,23 @@ class TestChains:
         assert "1 draw each" in repr(one)
 
     def test_that_are_worth_little_are_warned_of(self):
-        with pytest.warns(UserWarning, match=r"worth about 7 .* Run them at least 3 times as"):
+        with pytest.warns(UserWarning, match="size of about 7, .* Run them at least 3 times"):
             chains.thin(*chain(100, 20))
 
     @pytest.mark.parametrize("rho", [0.0, 0.99])
     def test_whose_worth_nobody_can_tell_are_warned_of(self, rho):
         steps, theta = chain(9, 20, rho=rho)
-        with pytest.warns(UserWarning, match="chains of 9 steps are too short .* 10 steps at"):
+        with pytest.warns(UserWarning, match="9 steps are too short .* at least 10 steps"):
             chains.thin(np.stack([steps] * 20), theta)
 
     def test_that_are_too_short_are_refused(self):
-        with pytest.raises(ValueError, match=r"simulation 0 must be.*4 steps"):
+        with pytest.raises(ValueError, match=r"simulation 0 must be.*at least 4 steps"):
             chains.thin(np.zeros((3, 5, 2)), np.zeros((5, 2)))
 
     def test_of_other_shapes_are_refused(self):
         with pytest.raises(ValueError, match=r"n_steps, n_sims, n_dims\), .* got \(20, 5\)"):
             chains.thin(np.zeros((20, 5)), np.zeros((5, 2)))
-        with pytest.raises(ValueError, match=r"the 5 simulations of `theta`.* they are of 20"):
+        with pytest.raises(ValueError, match="the 5 simulations of `theta`, but got 20"):
             chains.thin(np.zeros((5, 20, 2)), np.zeros((5, 2)))
 
 

@@ -176,12 +176,12 @@ class _Distances:
     every: int
 
     def __call__(self, sims: Simulations, region: Region) -> Results:
-        some = slice(-range_of(sims).start % self.every, None, self.every)
-        few = slice(None, None, max(1, sims.n_draws // 20))
-        centres = cast(Balls, region).centres[range_of(sims)][some]
+        used = slice(-range_of(sims).start % self.every, None, self.every)
+        draws = slice(None, None, max(1, sims.n_draws // 20))
+        centres = cast(Balls, region).centres[range_of(sims)][used]
         if centres.ndim == 3:  # the first of several references
             centres = centres[:, 0]
-        sample = [arrays.host(sims.theta[None, some]), arrays.host(sims.samples[few, some])]
+        sample = [arrays.host(sims.theta[None, used]), arrays.host(sims.samples[draws, used])]
         points = np.concatenate(sample).astype(float)
         mean = points.mean(axis=0)
         own = np.square(points - mean).mean(axis=0)

@@ -1,4 +1,4 @@
-"""Writing experiments down: figures, numbers, and one page that holds them together."""
+"""The files of an experiment: figures, numbers, and one page for all experiments."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ def write(outcome: Outcome, name: str, figure: str, lab: Lab) -> None:
     """Write the figures as PNG and PDF, and everything else as JSON."""
     lab.out.mkdir(parents=True, exist_ok=True)
     for title, drawn in outcome.figures.items():
-        # Without the date, the same numbers give the same file.
+        # Without the date, equal numbers give equal files.
         drawn.savefig(lab.out / f"{title}.png", dpi=150)
         drawn.savefig(lab.out / f"{title}.pdf", metadata={"CreationDate": None})
         plt.close(drawn)
@@ -53,7 +53,7 @@ def write(outcome: Outcome, name: str, figure: str, lab: Lab) -> None:
 
 
 def write_page(out: Path, names: Sequence[str]) -> None:
-    """Write the page of all experiments that a folder holds the numbers of."""
+    """Write the page of all experiments with numbers in a folder."""
     paths = [out / f"{name}.json" for name in names]
     records = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
     lines = [_INTRODUCTION, *_summary(records)]
@@ -64,7 +64,7 @@ def write_page(out: Path, names: Sequence[str]) -> None:
 
 def _summary(records: list[dict[str, Any]]) -> Iterator[str]:
     yield from _table(
-        ("figure", "command", "numbers that it must give", "given"),
+        ("figure", "command", "claims", "that hold"),
         [
             (
                 f"[{record['figure']}](#{record['experiment']}-{_anchor(record['figure'])})",
