@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from .._base.disk import replacing
 from .._base.text import number, stated
-from ..checks import Check
+from ..checks import Check, words
 from ..checks.families import SEES
 from ..results import Result, versions
 from ._study import Study
@@ -164,5 +164,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"p": partial(number, digits=3), "stated": _stated, "number": _number}
+    environment.filters |= {
+        "p": partial(number, digits=3),
+        "stated": _stated,
+        "number": _number,
+        "power": words.power,
+    }
     return environment
