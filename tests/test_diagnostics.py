@@ -171,6 +171,16 @@ class TestSaving:
             tarpon.load(tmp_path / "nowhere.npz")
 
 
+def test_the_outcome_is_one_of_two_words():
+    right, wrong = (
+        tarpon.sbc(gaussian(case, rng=0), rng=0) for case in ("correct", "overconfident")
+    )
+    assert (right.outcome, wrong.outcome) == ("no evidence against", "inaccurate")
+    assert wrong.to_dict()["outcome"] == "inaccurate"
+    for result in (right, wrong):
+        assert result.verdict.startswith(result.outcome)
+
+
 class TestWords:
     def test_size_of_a_bias_is_in_posterior_sd(self):
         rng = np.random.default_rng(0)

@@ -153,7 +153,7 @@ class TestLevel:
             exact = zoo("exact", n_sims=50, n_draws=15, rng=seed)
             sims = importance(50, 15, seed) if weighted else exact
             monitor = Monitor(level=0.1, adversary=Quadratic(penalty=1.0), rng=seed).add(sims)
-            hits += monitor.state == "inaccurate"
+            hits += monitor.outcome == "inaccurate"
         assert hits <= most(n_runs, 0.1)
 
 
@@ -217,18 +217,18 @@ class TestState:
         )
         monitor = Monitor(rng=0).add(sims)
         assert monitor.p_value < FALSE_ALARM
-        assert monitor.state == "inaccurate"
+        assert monitor.outcome == "inaccurate"
         if seen_by:
             assert max(monitor.scores, key=monitor.scores.get) == seen_by
             assert f"most by {seen_by}" in repr(monitor)
 
     def test_exact_posteriors_end_up_within_the_tolerance(self):
         monitor, sims = Monitor(tolerance=0.15, rng=0), zoo("exact", n_sims=400, rng=1)
-        assert monitor.state == "running"
+        assert monitor.outcome == "running"
         assert (monitor.e_value, monitor.p_value, monitor.within) == (1, 1, 1)
         monitor.add(sims)
         assert monitor.p_value > FALSE_ALARM
-        assert monitor.state == "within tolerance"
+        assert monitor.outcome == "within tolerance"
         assert monitor.within <= 0.15
 
     def test_only_an_adversary_sees_that_the_data_are_ignored(self):

@@ -41,10 +41,10 @@ class Family:
     """One angle of the test.
 
     Arguments:
-        name: Its name.
-        sees: What it looks for.
+        name: The name of the angle.
+        sees: The flaw that it sees.
         p_value: Its own exact p-value.
-        adjusted: The same, adjusted for the number of families.
+        adjusted: The p-value adjusted for the number of families.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Check:
 
     @property
     def citation(self) -> str:
-        """The papers behind the test, to cite along with tarpon."""
+        """The papers behind the test, to cite with tarpon."""
         return CITATION
 
     def _repr_html_(self) -> str:
@@ -247,7 +247,7 @@ def _checked(
     n_swaps: int,
     seed: int,
 ) -> Check:
-    """Swap truths with draws, and say what that shows."""
+    """Swap truths with draws, and return the answer."""
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
     sums = families.swapped(
         sims if scores else without(sims, "x"),

@@ -31,9 +31,9 @@ class Pair:
     """Two parameters, and how the normal scores of their ranks correlate.
 
     Arguments:
-        names: Their names.
+        names: The names of the parameters.
         truths: The correlation of the truths.
-        draws: The same of the draws: for accurate posteriors they agree up to noise.
+        draws: The correlation of the draws: for accurate posteriors they agree up to noise.
         p_value: Exact, and adjusted for the number of pairs.
     """
 
@@ -45,10 +45,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Direction:
-    """One parameter, given those before it, and how far it is off in standard errors.
+    """One parameter given those before it, with its errors in standard errors.
 
     Arguments:
-        name: Its name.
+        name: The name of the parameter.
         given: The number of parameters before it.
         bias: The shift of the truths among the draws.
         width: The scatter of the truths among the draws.
@@ -111,9 +111,9 @@ class Evidence:
             draws, by the estimator's density if given, by your own scores. May be empty.
         pairs: Correlations.
         directions: Parameters, given those before them.
-        slopes: Biases that follow the posterior's mean.
-        by_data: Biases that follow the data.
-        widths: Widths that follow the data.
+        slopes: Biases along the parameter's own posterior mean.
+        by_data: Biases along the data.
+        widths: Widths along the data.
         has_x: Whether observations were given.
     """
 
@@ -166,12 +166,12 @@ class Evidence:
 
 
 def marginal_p_values(sums: Sums) -> Floats:
-    """Return a p-value of each parameter, adjusted for their number."""
+    """Return the p-value of each parameter, adjusted for their number."""
     return adjusted(log_ratio(sums.moments["marginals"][: sums.n_rows]).sum(axis=1))
 
 
 def _marginals(ranks: Ranks, names: tuple[str, ...], seed: int, draws: Draws) -> Result:
-    # As small as they can be, since there is one for every simulation and parameter.
+    # In as few bytes as possible, since there is one per simulation and parameter.
     values = ranks.values.astype(np.min_scalar_type(ranks.n_draws))
     return Result("SBC", Ranks(values, ranks.n_draws), Reading.SIDE, names, seed, draws)
 
@@ -234,7 +234,7 @@ def _feature_names(
     if size > MOST_FEATURES:
         return lambda k: f"principal component {k + 1} of {label}"
     if size > sums.features.shape[1]:
-        return lambda k: f"number {k} of those of {label} that vary"
+        return lambda k: f"number {k} of {label}, constants left out"
     return lambda k: label if size == 1 else f"{label}[{k}]"
 
 
@@ -278,12 +278,12 @@ class _Trends:
         def trend(place: int, p_value: float) -> Trend:
             k, along, values = described(place)
             bins = _bins(values)
-            effects = [self.effects.some(sims) for sims in bins]
+            effects = [self.effects.subset(sims) for sims in bins]
             return Trend(
                 None if k is None else self.names[k],
                 along,
                 tuple(float(np.median(values[sims])) for sims in bins),
-                tuple(some.width() if k is None else some.bias(k) for some in effects),
+                tuple(part.width() if k is None else part.bias(k) for part in effects),
                 p_value,
             )
 

@@ -1,4 +1,4 @@
-"""The portfolio of `check`: what is ranked, and the families of statistics made of it."""
+"""Families: the regions that `check` ranks truths in, and the statistics made of the ranks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ N_BALLS = 16
 MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are made
 MOST_FEATURES = 64
 _ROW_BYTES = 16 * 2**20
-_TIED = 0.01  # the share of tied points from which ties are worth a family
+_TIED = 0.01  # the share of tied points from which ties have a family
 
 # Families with few scores, directed at what goes wrong most often, count twice.
 _TWICE = ("bias", "width", "scale", "data width")
@@ -43,12 +43,12 @@ SEES = {
     "radial": "the distribution of the distance from the centre is wrong",
     "posterior balls": "the shape of the posterior is wrong anywhere",
     "random balls": "TARP with many random references",
-    "slope": "the bias of a parameter follows its posterior mean",
+    "slope": "the bias of a parameter depends on its posterior mean",
     "residuals": "one parameter is wrong, given those before it",
     "directions": "a shift in any direction",
     "pairs": "the correlation of two parameters is wrong",
-    "data": "the bias of a parameter follows the data; without them, posterior means",
-    "data width": "the width follows the data; without them, posterior means",
+    "data": "the bias of a parameter depends on the data; without them, on posterior means",
+    "data width": "the width depends on the data; without them, on posterior means",
     "density": "the estimator's own density is wrong",
     "ties": "truths and draws are rounded differently",
 }
@@ -66,10 +66,10 @@ def swapped(
 ) -> Sums:
     """Go over the simulations once, and return the sums that all families are made of.
 
-    Without data, errors are looked for that depend on the centre of the points.
+    Without data, the centre of the points takes their place.
     """
     place, sketch, label = rng.spawn(3)
-    centres = sims.centres()  # first, since where the draws are stored they bring the box along
+    centres = sims.centres()  # first: for stored draws, this pass also finds the box
     return swap(
         sims,
         parts(sims, scores, place),
@@ -83,24 +83,24 @@ def swapped(
 
 
 def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> dict[str, Part]:
-    """Return what is ranked: the regions of the portfolio, and the user's own scores."""
-    chosen = {
+    """Return the regions and the user's own scores, by name."""
+    ranked = {
         "marginals": Part(HalfLines()),
         "centre": Part(FromCentre()),
         "draws": Part(FromDraws(N_BALLS), pooled=True),
         "points": Part(FromPoints(_RandomPoints.of(sims, rng), sims.width()), pooled=True),
     }
     if sims.n_dims > 1:
-        chosen["residuals"] = Part(Residuals())
+        ranked["residuals"] = Part(Residuals())
     if sims.log_prob_samples is not None:
-        chosen["density"] = Part(HighestDensity())
+        ranked["density"] = Part(HighestDensity())
     own = {f"score: {name}": Part(region, own=name) for name, region in scores.items()}
-    return chosen | own
+    return ranked | own
 
 
 @dataclass(frozen=True, eq=False)
 class _RandomPoints:
-    """Points uniform in the box, drawn when a block asks for them: too many to be kept."""
+    """Points uniform in the box, drawn when a block needs them: too many to keep."""
 
     low: Floats
     high: Floats
@@ -118,9 +118,9 @@ class _RandomPoints:
 
 
 def features(data: Array, rng: Generator) -> Floats:
-    """Return standardised numbers of each simulation's data, `(n_sims, n_features)`.
+    """Return standardised features of each simulation's data, `(n_sims, n_features)`.
 
-    The data themselves where they are few, and otherwise their leading principal components.
+    The features are the data themselves, or their leading principal components if they are many.
     """
     if prod(data.shape[1:]) > MOST_FEATURES:
         columns = _principal(_Columns.of(data), rng)
@@ -151,7 +151,7 @@ def _principal(columns: "_Columns", rng: Generator) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """Standardised columns of data, a few rows at a time; those that never vary are zero."""
+    """Standardised columns of data, a few rows at a time; constant columns are zero."""
 
     data: Array
     mean: Floats
@@ -159,7 +159,7 @@ class _Columns:
 
     @classmethod
     def of(cls, data: Array) -> "_Columns":
-        """Measure the columns of data."""
+        """Return the columns of data with their means and sd."""
         plain = cls(data, np.zeros(1), np.ones(1))
         mean = sum(rows.sum(axis=0) for _, rows in plain) / plain.n_rows
         shapes.finite("observations (or `summary(x)`)", mean)

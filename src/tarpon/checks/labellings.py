@@ -1,7 +1,7 @@
 """Labellings of a block: its ranks, and what they add to the sums of every labelling.
 
-A row is a labelling, a slot the point that plays the truth in it. Sums over simulations are looked
-up in tables of pooled ranks, so that no more than a block of ranks is ever stored.
+A row is a labelling, a slot the point that plays the truth in it. Every sum is a look-up in a
+table of pooled ranks, so that no more than a block of ranks is ever stored.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ class Part:
     Arguments:
         region: Gives the scores.
         pooled: Whether its scores are several views of the same thing, to be averaged.
-        own: What the user calls it, if it is a score of the user's own.
+        own: The user's name for it, if it is a score of the user's own.
     """
 
     region: Region
@@ -57,7 +57,16 @@ class Plants(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How the sums of some simulations are made, wherever that is done."""
+    """Everything that the sums of some simulations depend on, besides the simulations.
+
+    Arguments:
+        table: The moments of every rank, `(n_ranks, 4)`.
+        chosen: The parameters of which products are taken.
+        n_rows: The number of labellings that are the real one or a swap.
+        seed: The seed of the labellings.
+        plants: Errors to plant, if any.
+        beside: Returns extra arrays per simulation, computed in the same pass.
+    """
 
     table: Floats
     chosen: Ints
@@ -136,8 +145,8 @@ class Totals:
     Arguments:
         moments: By part, the sums of the moments of ranks.
         products: The other sums: `slope`, `ties`, `pairs`, `data` and `data_width`.
-        ranks: The ranks of the truths by part, some simulations after the other.
-        measured: The extra arrays by name, some simulations after the other.
+        ranks: The ranks of the truths by part, one entry per group of simulations.
+        measured: The extra arrays by name, one entry per group of simulations.
     """
 
     moments: Results = field(default_factory=dict)
@@ -221,7 +230,7 @@ def _zeros_unless(sums: Results, name: str, near: Array, *shape: int) -> Array:
 
 
 def _spread(ranks: Ints, block: Block, n_levels: int, rng: Generator) -> Ints:
-    """Return the ranks of truths, those of weighted ones at random over their own weight."""
+    """Return the ranks of truths; weighted ones at random levels within their own weight."""
     if not block.weighted:
         return ranks
     own = block.weights[block.truth, np.arange(len(ranks))] / block.weights.sum(axis=0)
@@ -230,7 +239,7 @@ def _spread(ranks: Ints, block: Block, n_levels: int, rng: Generator) -> Ints:
 
 
 def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Block, Ints, Ints]:
-    """Return the block with planted points, which points play the truth, and for which."""
+    """Return the block with planted points, those that play the truth, and those replaced."""
     n_block = len(block.truth)
     if plants is None:
         nothing = np.empty((0, n_block), dtype=np.int64)
@@ -249,7 +258,7 @@ def _ranks(region: Region, block: Block, played: Ints, n_levels: int) -> tuple[A
     )
     n_all = len(block.points)
     if scores.shape[:1] == (block.n_points,) and block.n_points < n_all:
-        # Numbers that came with the draws are not known of planted points: nothing is planted.
+        # Scores that came with the draws are unknown for planted points: nothing is planted.
         extra = scores[played, np.arange(scores.shape[1])]
         scores = arrays.namespace(scores).concatenate([scores, extra])
     scores = arrays.to_device_of(regions.scores(scores, (n_all, len(block.truth))), block.points)
@@ -258,8 +267,8 @@ def _ranks(region: Region, block: Block, played: Ints, n_levels: int) -> tuple[A
     if block.weighted:
         on_host = arrays.host(by_sim)
         by_weight = backends.swaps(on_host).weighted_ranks
-        found = by_weight(on_host, block.weights.T, played.T, n_levels)
-        ranks, tied = (arrays.to_device_of(numbers.astype(np.int64), scores) for numbers in found)
-        return ranks, tied
+        ranks, tied = by_weight(on_host, block.weights.T, played.T, n_levels)
+        ranks, tied = ranks.astype(np.int64), tied.astype(np.int64)
+        return arrays.to_device_of(ranks, scores), arrays.to_device_of(tied, scores)
     rank = backends.swaps(scores).pooled_ranks
     return rank(by_sim, block.n_points, arrays.to_device_of(played.T, scores))

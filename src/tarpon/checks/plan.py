@@ -1,4 +1,4 @@
-"""Planning: how many simulations and draws it takes to see an error."""
+"""Planning: the number of simulations that it takes to detect an error."""
 
 from dataclasses import dataclass
 
@@ -19,13 +19,13 @@ _GROWTHS = np.geomspace(1 / 15, 400, 60)
 
 @dataclass(frozen=True)
 class Plan:
-    """How many simulations a study needs, for several numbers of draws.
+    """The number of simulations that a study needs, for several numbers of draws.
 
     Arguments:
         n_dims: The number of parameters.
-        bias: The bias of one parameter to be seen, in posterior sd.
-        width: The fraction by which all widths are wrong, to be seen.
-        power: The probability with which to see them.
+        bias: The bias of one parameter to detect, in posterior sd.
+        width: The fraction by which all widths are wrong, to detect.
+        power: The probability of detecting them.
         n_sims: The number of simulations needed for each number of draws; None if more than
             100 000.
     """
@@ -61,18 +61,18 @@ def plan(
     power: float = 0.9,
     rng: RNG = None,
 ) -> Plan:
-    """Return how many simulations `check` needs to see an error of a given size.
+    """Return the number of simulations that `check` needs to detect an error of a given size.
 
-    Found by planting the error in normal posteriors; a study of your own posteriors says in
-    `Check.detectable` what it could see.
+    The error is planted in normal posteriors; for your own posteriors, `Check.detectable` has the
+    smallest errors that a study would have caught.
 
     Arguments:
         n_dims: The number of parameters.
-        bias: The bias of one parameter to be seen, in posterior sd, up to 1.6.
-        width: The fraction by which all widths are wrong, to be seen, up to 0.5.
+        bias: The bias of one parameter to detect, in posterior sd, up to 1.6.
+        width: The fraction by which all widths are wrong, to detect, up to 0.5.
         n_draws: The number of draws; several by default.
         level: The level of the test.
-        power: The probability with which to see the error, the smaller one if both are given.
+        power: The probability of detecting the error, the less likely one if both are given.
         rng: A seed or a generator.
 
     Example:
@@ -81,15 +81,15 @@ def plan(
     """
     if not (0 <= bias <= BIASES[-1] and 0 <= width <= 0.5 and bias + width > 0):
         raise ValueError(
-            f"give a `bias` up to {BIASES[-1]} or a `width` up to 0.5 to be seen, "
+            f"give a `bias` up to {BIASES[-1]} or a `width` up to 0.5 to detect, "
             f"but got bias {bias} and width {width}."
         )
     n_dims = arguments.positive("n_dims", n_dims)
     level, power = arguments.probability("level", level), arguments.probability("power", power)
     pilot, swapping = np.random.default_rng(arguments.seed(rng)).spawn(2)
     n_sims = {}
-    for number in _DRAWS if n_draws is None else (n_draws,):
-        n = arguments.positive("n_draws", number, swaps.FEWEST_DRAWS)
+    for n in _DRAWS if n_draws is None else (n_draws,):
+        n = arguments.positive("n_draws", n, swaps.FEWEST_DRAWS)
         points = pilot.standard_normal((n + 1, _PILOT, n_dims), dtype=np.float32)
         sums = families.swapped(
             Simulations(points[1:], points[0]),
@@ -109,6 +109,6 @@ def _needed(sums: Sums, level: float, bias: float, width: float, power: float) -
     while low < high:
         middle = (low + high) // 2
         growth = float(_GROWTHS[middle])
-        seen = power_of(sums, level, bias=bias, width=width, growth=growth)
-        low, high = (low, middle) if seen >= power else (middle + 1, high)
+        reached = power_of(sums, level, bias=bias, width=width, growth=growth) >= power
+        low, high = (low, middle) if reached else (middle + 1, high)
     return None if low == len(_GROWTHS) else int(np.ceil(_PILOT * _GROWTHS[low]))

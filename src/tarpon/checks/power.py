@@ -23,8 +23,8 @@ _N_PLAYS = 3
 _N_NOISE = 100  # swaps that are moved, or fewer where there are many parameters:
 _MOST_MOVED = 8_000  # their number times that of the parameters is at most this
 _N_SIZES = 14
-_FEW = 64  # points by which discrete parameters are told from others
-_SHARED = 0.05  # the share of them, at least, that equal another
+_FEW = 64  # points that show whether a parameter is discrete
+_SHARED = 0.05  # the share of them, at least, that equal another if it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,21 +58,21 @@ class Errors:
 
 
 def _discrete(pooled: Array) -> Array:
-    """Return which parameters of which simulations take the same values again and again."""
+    """Return whether parameters take few values, for each simulation, `(n_block, n_dims)`."""
     ordered = np.sort(host(pooled[:_FEW]), axis=0)
     return (ordered[1:] == ordered[:-1]).mean(axis=0) > _SHARED
 
 
 def _among(values: Array, moved: Array, luck: Floats) -> Array:
-    """Return moved points each at one of the two values around it, right on average.
+    """Return moved points, each at one of the two values around it, right on average.
 
-    Between the values of a discrete parameter they would be told from all others at once.
+    Between the values of a discrete parameter they would stand out from all others.
     """
     known, points = np.unique(host(values)).astype(float), host(moved)
     above = np.searchsorted(known, points).clip(max=len(known) - 1)
     low, high = known[(above - 1).clip(min=0)], known[above]
-    part = (points - low) / np.where(high > low, high - low, 1.0)
-    return to_device_of(np.where(part > np.resize(luck, len(part)), high, low), moved)
+    fraction = (points - low) / np.where(high > low, high - low, 1.0)
+    return to_device_of(np.where(fraction > np.resize(luck, len(fraction)), high, low), moved)
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class Detectable:
     """The smallest errors that the study would have caught with 90 % probability.
 
     Arguments:
-        bias: Of one parameter, in posterior sd; infinite if none of the sizes tried is caught.
-        width: Of all parameters, as a fraction by which they are too narrow.
+        bias: The bias of one parameter, in posterior sd; infinite if no size is caught.
+        width: The fraction by which all parameters are too narrow; infinite if no size is caught.
     """
 
     bias: float

@@ -1,7 +1,7 @@
-"""Statistics of labellings: moments of ranks, what speaks against accuracy, and p-values.
+"""Statistics of labellings: moments of ranks, evidence against accuracy, and p-values.
 
-Row 0 has the real labelling, the other rows random ones, and whatever is fitted here is fitted to
-all of them alike: so a p-value that counts rows is exact.
+Row 0 has the real labelling, the other rows random ones, and every fit here is to all of them
+alike: so a p-value that counts rows is exact.
 """
 
 from dataclasses import dataclass
@@ -59,8 +59,8 @@ def row_p_values(statistics: Floats, n_rows: int) -> Floats:
     """Return a p-value for every row and statistic: its rank among the first rows.
 
     Beyond the largest tenth an exponential tail takes over, fitted to the same rows: ranks
-    alone could not tell one clear failure from a clearer one. All of the first rows enter
-    alike, so what is made of these p-values is as exact as what is made of the statistics.
+    alone could not tell a clear failure from a clearer one. All of the first rows enter alike,
+    so a combination of these p-values is as exact as one of the statistics.
     """
     out = np.empty(statistics.shape)
     cut = int(np.ceil(0.9 * n_rows)) - 1
@@ -97,12 +97,12 @@ def adjusted_p_values(p_values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """One p-value of several families, and theirs.
+    """The p-values of several families, together and alone.
 
     Arguments:
-        p_value: Exact, of all families together.
+        p_value: The exact p-value of all families together.
         single: The exact p-value of each family on its own, `(n_families,)`.
-        adjusted: The same, adjusted for their number (Westfall and Young, 1993).
+        adjusted: The single p-values adjusted for their number (Westfall and Young, 1993).
     """
 
     p_value: float

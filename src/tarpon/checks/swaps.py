@@ -41,7 +41,7 @@ class Sums:
         n_sims: The number of simulations.
         n_rows: The number of rows that are the real labelling or a swap.
         n_plays: The number of rows after them in which a draw plays the truth.
-        own: The parts that are scores of the user's own, with what the user calls them.
+        own: The parts that are scores of the user's own, with the user's names for them.
         moments: By part, the four moments of the normal scores of ranks, standardised,
             `(n_all, 4, n_scores)`.
         slope: Products of each parameter's normal scores with the centre of its points.
@@ -51,9 +51,9 @@ class Sums:
         ties: In how many parameters a point equals another, `(n_all,)`.
         chosen: The parameters of which pairs and products with the data are made.
         share_tied: The share of points, parameter by parameter, that equal another.
-        correlations: Of the normal scores of pairs: those of the truths and, on average over
-            the labellings, of any point, `(2, n_chosen, n_chosen)`.
-        features: The features, `(n_sims, n_features)`.
+        correlations: The correlations of the normal scores of pairs: of the truths, and on
+            average over the labellings, `(2, n_chosen, n_chosen)`.
+        features: The features of the data, `(n_sims, n_features)`.
         ranks: By part with one score, the ranks of the truths, `(n_sims,)`.
         measured: Extra arrays per simulation, computed in the same pass.
     """
@@ -208,7 +208,7 @@ def needs_at_least(n_sims: int, n_draws: int) -> None:
 
 
 def enough_swaps(n_swaps: int, level: float) -> int:
-    """Return the number of swaps, with which a p-value of the level must be possible."""
+    """Return the number of swaps, or raise if no p-value could be as small as the level."""
     n_swaps = arguments.positive("n_swaps", n_swaps, 0)
     fewest = max(ceil(round(1 / level, 9)) - 1, 1)
     if n_swaps < fewest:

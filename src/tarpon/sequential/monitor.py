@@ -67,9 +67,9 @@ class Monitor:
         >>> sims = tarpon.problems.zoo("narrow", n_dims=10, rng=0)
         >>> monitor = tarpon.Monitor(rng=0)
         >>> for k in range(200):
-        ...     if monitor.add(sims.samples[:, k], sims.theta[k]).state != "running":
+        ...     if monitor.add(sims.samples[:, k], sims.theta[k]).outcome != "running":
         ...         break
-        >>> monitor.state, monitor.n_sims < 100
+        >>> monitor.outcome, monitor.n_sims < 100
         ('inaccurate', True)
     """
 
@@ -104,7 +104,7 @@ class Monitor:
     ) -> Self:
         """Add one simulation or many, in the order in which they came.
 
-        The monitor itself changes, and is returned: `Monitor().add(sims).state` is one line.
+        The monitor itself changes, and is returned: `Monitor().add(sims).outcome` is one line.
         Whether a simulation comes alone or with others makes no difference. If anything is wrong
         with one of them, none is added.
 
@@ -131,7 +131,7 @@ class Monitor:
             self._begin(sims)
             for one in passes.singles(sims):
                 self._add(one)
-                if until_settled and self.state != "running":
+                if until_settled and self.outcome != "running":
                     break
 
     @contextmanager
@@ -206,7 +206,7 @@ class Monitor:
         return self._within[-1] if self._within else 1.0
 
     @property
-    def state(self) -> str:
+    def outcome(self) -> str:
         """One of "inaccurate", "within tolerance" and "running".
 
         A posterior may be inaccurate and yet have a coverage within the tolerance; it is called
@@ -345,9 +345,9 @@ class Monitor:
             return "Monitor before its first simulation"
         exact = ", approximate since draws were resampled by weight" if self.approximate else ""
         most = max(self.scores, key=lambda name: self.scores[name])
-        by = f", most by {most}" if self.state == "inaccurate" else ""
+        by = f", most by {most}" if self.outcome == "inaccurate" else ""
         return (
-            f"Monitor after {self.n_sims} simulations{dropped(self.n_dropped)}: {self.state}, "
+            f"Monitor after {self.n_sims} simulations{dropped(self.n_dropped)}: {self.outcome}, "
             f"{stated('e', self.e_value, 3)} ({stated('p', self.p_value)}{exact}{by}), "
             f"coverage within ±{self.within:.2g} of every level."
         )
