@@ -585,7 +585,7 @@ def test_a_bar_is_shown_on_a_terminal_for_what_takes_long(run, store):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--shard", "0/2"], "need a folder that holds what they have done: add --resume FOLDER."),
+        (["--shard", "0/2"], "need a folder that holds their results: add --resume FOLDER."),
         (["--shard", "2/2"], "is not i/n"),
         (["--shard", "one"], "is not i/n"),
     ],
