@@ -29,7 +29,7 @@ from tarpon._base.threads import n_allowed
 N_DRAWS, CHUNK, N_DIMS = 1000, 32, 100
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "out_of_core.md"
 TESTS = {
-    "`tarp`, box found first": ("tarpon.tarp(sims, rng=0)", 2),
+    "`tarp`, box computed first": ("tarpon.tarp(sims, rng=0)", 2),
     "`tarp`, box given": (
         "tarpon.tarp(sims, rng=0, reference=tarpon.references.Uniform(-5, 5), "
         "metric=tarpon.metrics.L2(1.0))",
@@ -138,7 +138,7 @@ def main() -> None:
         f"uncompressed, {N_DRAWS} draws of {N_DIMS} parameters, {CHUNK} simulations per "
         "chunk. Warm: in the page cache, as far as it fits; cold: dropped from it before every "
         "run. Each test runs in its own process, and its memory is the peak of this process, "
-        f"mapped files included. Best of {asked.repeats}. If the box is found first, the test "
+        f"mapped files included. Best of {asked.repeats}. If the box is computed first, the test "
         "reads the store twice, and its rate counts both.",
         "",
         "| GB | cache | what | s | GB/s | of files alone | peak MB |",

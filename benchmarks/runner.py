@@ -140,7 +140,7 @@ def lines(n_sims: int, n_turns: int) -> list[str]:
     test = min(tested(n_sims) for _ in range(n_turns))
     load = os.getloadavg()[0]
     return [
-        "# What `tarpon run` costs",
+        "# The cost of `tarpon run`",
         "",
         f"Written by `python benchmarks/runner.py --write` with {N_WORKERS} processes and "
         f"{N_DRAWS} draws of two parameters, on {os.cpu_count()} cores of a shared server under a "

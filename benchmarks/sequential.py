@@ -149,12 +149,12 @@ def stopping(n_runs: int, n_sims: int) -> list[str]:
 def page(n_runs: int) -> str:
     return "\n".join(
         [
-            "# Looking at all times",
+            "# The sequential test",
             "",
             "Written by `python benchmarks/sequential.py --write`. Normal posteriors, in one "
             "dimension unless stated; 99 % exact intervals in brackets.",
             "",
-            "## How often an exact posterior is ever called inaccurate",
+            "## How often an exact posterior is ever rejected",
             "",
             f"{FEW} draws. With the adversary there are two parameters.",
             "",
@@ -177,7 +177,7 @@ def page(n_runs: int) -> str:
             "divided by those of the exact posterior. In the last column, the bets on each "
             "simulation are averaged over scores, instead of the capitals.",
             "",
-            "| flaw | runs | simulations | asked for | bets averaged |",
+            "| flaw | runs | simulations | goal | bets averaged |",
             "|---|--:|--:|--:|--:|",
             *stopping(n_runs // 2, 400),
             "",
