@@ -114,7 +114,8 @@ def main() -> None:
                 power = np.where(seen.any(axis=0), rejected.sum(axis=0), np.nan)
                 power = power / np.maximum(seen.sum(axis=0), 1)
                 powers[flaw, n_dims] = power
-                words = [some for (_, *some), hit in zip(done, rejected[:, 0], strict=True) if hit]
+                counted = zip(done, rejected[:, 0], strict=True)
+                words = [naming for (_, *naming), hit in counted if hit]
                 named = np.mean(words, axis=0) if words and about.kinds else [np.nan] * 2
                 row = [*power, *named]
                 cells = " | ".join("" if np.isnan(value) else f"{value:.2f}" for value in row)

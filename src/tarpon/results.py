@@ -63,7 +63,7 @@ class Result:
 
     @property
     def p_value(self) -> float:
-        """One p-value for all scores: exact for one score, the Bonferroni bound for several."""
+        """One p-value for all scores, exact for one score and the Bonferroni bound for several."""
         return verdict.familywise(self.p_values)
 
     @property
