@@ -45,7 +45,7 @@ def the(kind, check):
 class TestTheZoo:
     # Flaws that a study of 200 simulations sees for sure in ten dimensions.
     @pytest.mark.parametrize("flaw", sorted(set(FLAWS) - {"exact", "shift"}))
-    def test_is_found_and_called_by_its_name(self, flaw):
+    def test_flaws_of_the_zoo_are_found_and_named(self, flaw):
         found = check(flaw)
         assert found.outcome == "inaccurate"
         assert found.p_value == 1 / 300
@@ -57,12 +57,12 @@ class TestTheZoo:
         assert check("exact", seed=1).findings == ()
 
     @pytest.mark.parametrize("n_dims", [1, 3])
-    def test_can_be_visited_in_any_dimension(self, n_dims):
+    def test_the_zoo_has_any_dimension(self, n_dims):
         for flaw in FLAWS:
             sims = zoo(flaw, n_sims=20, n_draws=10, n_dims=n_dims, rng=0)
             assert sims.samples.shape == (10, 20, n_dims)
 
-    def test_refuses_unknown_animals(self):
+    def test_the_zoo_refuses_unknown_flaws(self):
         with pytest.raises(ValueError, match="must be one of 'exact', 'narrow'"):
             zoo("unicorn")
 
@@ -312,18 +312,18 @@ class TestOutcome:
 
 
 class TestReading:
-    def test_print_reads_like_a_summary(self):
+    def test_print_of_a_check_is_a_summary(self):
         text = str(check("narrow"))
         assert text.startswith("INACCURATE  p = 0.00333 (exact, 299 swaps), 200 simulations × 100")
         assert "1. overconfident: the truths scatter 1." in text
         assert "Seen by: " in text
         assert "would have caught a bias of" in text
 
-    def test_repr_is_one_line(self):
+    def test_repr_of_a_check_is_one_line(self):
         assert "\n" not in repr(check("narrow"))
         assert repr(check("exact", seed=1)).endswith(": no evidence against")
 
-    def test_json_holds_everything(self):
+    def test_json_of_a_check_has_everything(self):
         about = json.loads(check("narrow").to_json())
         assert about["outcome"] == "inaccurate"
         assert about["schema"] == "tarpon-check-2"
@@ -336,7 +336,7 @@ class TestReading:
         tiny = tarpon.check(zoo("exact", n_sims=3, n_draws=5, rng=0), rng=0, n_swaps=19)
         assert json.loads(tiny.to_json())["detectable"]["bias"] is None
 
-    def test_tables_can_be_had_as_frames(self):
+    def test_tables_of_a_check_become_frames(self):
         found = check("narrow")
         findings = found.to_frame()
         assert list(findings.columns) == FINDINGS
@@ -377,25 +377,25 @@ class TestSizes:
     @pytest.mark.parametrize(
         ("n_sims", "n_draws", "n_dims"), [(20, 10, 1), (20, 10, 300), (3, 5, 2), (30, 2000, 2)]
     )
-    def test_any_size_gets_an_answer(self, n_sims, n_draws, n_dims):
+    def test_checks_of_any_size_get_an_answer(self, n_sims, n_draws, n_dims):
         sims = zoo("exact", n_sims=n_sims, n_draws=n_draws, n_dims=n_dims, rng=0)
         found = tarpon.check(sims, rng=0, n_swaps=49)
         assert 0.02 <= found.p_value <= 1
 
     @pytest.mark.slow
-    def test_ten_thousand_parameters(self):
+    def test_check_of_ten_thousand_parameters(self):
         rng = np.random.default_rng(0)
         points = rng.normal(size=(13, 20, 10_000)).astype("f4")
         found = tarpon.check(points[1:], points[0], rng=0, n_swaps=19)
         assert found.p_value > 0.04
 
     @pytest.mark.parametrize("dtype", ["f2", "f4", ">f8", "i2", "g"])
-    def test_every_precision(self, dtype):
+    def test_check_in_every_precision(self, dtype):
         rng = np.random.default_rng(0)
         points = (10 * rng.normal(size=(21, 30, 2))).astype(dtype)
         assert tarpon.check(points[1:], points[0], rng=0, n_swaps=49).p_value > 0.02
 
-    def test_constant_and_integer_parameters(self):
+    def test_check_of_constant_and_integer_parameters(self):
         rng = np.random.default_rng(0)
         theta, samples = rng.poisson(3, size=(100, 3)), rng.poisson(3, size=(40, 100, 3))
         theta[:, 1] = samples[..., 1] = 7
@@ -448,7 +448,7 @@ class TestLearnedReferences:
         "method",
         ["neighbour", *(pytest.param(m, marks=pytest.mark.slow) for m in ("ridge", "boosted"))],
     )
-    def test_see_what_ignores_the_data(self, method):
+    def test_learned_references_detect_what_ignores_the_data(self, method):
         pool = zoo("exact", n_sims=300, rng=1)
         reference = references.Learned(pool.theta, pool.x, method)
         wrong, right = zoo("prior", rng=0, n_sims=400), zoo("exact", rng=0, n_sims=400)
@@ -456,7 +456,7 @@ class TestLearnedReferences:
         assert tarpon.tarp(right, reference=reference, rng=0).p_value > FALSE_ALARM
         assert repr(reference) == f"Learned(300 simulations, method='{method}')"
 
-    def test_refuse_a_pool_that_is_under_test(self):
+    def test_learned_references_refuse_simulations_under_test(self):
         sims, other = zoo("exact", rng=0), zoo("exact", rng=1)
         for theta, x in ((sims.theta, other.x), (other.theta, sims.x)):
             with pytest.raises(
@@ -474,12 +474,12 @@ class TestPlan:
         needed = [tarpon.plan(2, bias=b, n_draws=50, rng=0).n_sims[50] for b in (0.5, 0.25)]
         assert 2 < needed[1] / needed[0] < 8
 
-    def test_prints_a_table(self):
+    def test_plan_prints_a_table(self):
         text = str(tarpon.plan(2, width=0.3, rng=0))
         assert "widths off by 30%" in text
         assert text.count("simulations") == 4
 
-    def test_one_number_of_draws_gives_a_sentence(self):
+    def test_plan_of_one_number_of_draws_is_a_sentence(self):
         said = str(tarpon.plan(1, bias=0.8, width=0.125, n_draws=20, level=0.5, power=0.6, rng=0))
         assert re.fullmatch(
             r"To see a bias of 0\.8 sd in one parameter and widths off by 12\.5% with 60% "
@@ -497,10 +497,10 @@ class TestPlan:
              {"n_draws": [20, 50]}),
         ],
     )  # fmt: skip
-    def test_sizes_that_cannot_be_are_refused(self, error, message, wrong):
+    def test_plan_of_impossible_sizes_is_refused(self, error, message, wrong):
         with pytest.raises(error, match=message):
             tarpon.plan(**{"n_dims": 2, "bias": 0.3} | wrong)
 
-    def test_nothing_to_see_is_refused(self):
+    def test_plan_without_an_error_is_refused(self):
         with pytest.raises(ValueError, match=r"give a `bias` up to 1\.6"):
             tarpon.plan(2)

@@ -137,7 +137,7 @@ def same(sims, given=None):
     ],
 )
 class TestFormats:
-    def test_the_same_numbers_come_back(self, tmp_path, name):
+    def test_every_format_returns_the_same_numbers(self, tmp_path, name):
         sims = files.load(written(tmp_path, name))
         same(sims)
         assert list(sims.names) == NAMES
@@ -146,12 +146,12 @@ class TestFormats:
         stays = isinstance(files.load(written(tmp_path, name)).samples, Stored)
         assert stays == (name in ON_DISK)
 
-    def test_a_test_gives_what_it_gives_in_memory(self, tmp_path, name):
+    def test_tests_of_files_agree_with_tests_in_memory(self, tmp_path, name):
         there = tarpon.sbc(files.load(written(tmp_path, name)), rng=0)
         here = tarpon.sbc(arrays()["samples"], arrays()["theta"], rng=0)
         np.testing.assert_array_equal(there.ranks.values, here.ranks.values)
 
-    def test_what_is_in_it_can_be_seen(self, tmp_path, name):
+    def test_contents_of_every_format_can_be_inspected(self, tmp_path, name):
         contents = files.inspect(written(tmp_path, name))
         assert not contents.problem
         roles = {entry.role for entry in contents.entries}
@@ -160,26 +160,26 @@ class TestFormats:
 
 
 class TestPairs:
-    def test_npy(self, tmp_path):
+    def test_a_pair_of_npy_files(self, tmp_path):
         np.save(tmp_path / "mine.npy", arrays()["samples"])
         np.save(tmp_path / "true.npy", arrays()["theta"])
         sims = files.load(tmp_path / "mine.npy", theta=tmp_path / "true.npy")
         assert isinstance(sims.samples, Stored)
         same(sims, {name: arrays()[name] for name in ("samples", "theta")})
 
-    def test_fortran_order_and_other_types(self, tmp_path):
+    def test_pairs_in_fortran_order_and_other_types(self, tmp_path):
         np.save(tmp_path / "a.npy", np.asfortranarray(arrays()["samples"]).astype(">f4"))
         np.save(tmp_path / "b.npy", arrays()["theta"].astype("f2"))
         sims = files.load(tmp_path / "a.npy", theta=tmp_path / "b.npy")
         np.testing.assert_allclose(np.asarray(sims.samples), arrays()["samples"], rtol=1e-6)
 
-    def test_truths_of_another_format(self, tmp_path):
+    def test_truths_in_a_file_of_another_format(self, tmp_path):
         np.save(tmp_path / "a.npy", arrays()["samples"])
         np.savez(tmp_path / "b.npz", truths=arrays()["theta"], more=np.zeros(3))
         same(files.load(tmp_path / "a.npy", theta=tmp_path / "b.npz"),
              {name: arrays()[name] for name in ("samples", "theta")})  # fmt: skip
 
-    def test_a_file_without_truths(self, tmp_path):
+    def test_a_second_file_without_truths_is_refused(self, tmp_path):
         np.save(tmp_path / "a.npy", arrays()["samples"])
         np.savez(tmp_path / "b.npz", one=np.zeros(3), two=np.zeros(3))
         with pytest.raises(ValueError, match="there is no array 'theta' in"):
@@ -198,17 +198,17 @@ class TestArviZ:
         there, here = tarpon.sbc(sims, rng=0), tarpon.sbc(*list(arrays().values())[:2], rng=0)
         np.testing.assert_array_equal(there.ranks.values, here.ranks.values)
 
-    def test_netcdf(self, tmp_path):
+    def test_arviz_netcdf(self, tmp_path):
         arviz().to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
         self.check(tmp_path / "a.nc")
 
     @pytest.mark.filterwarnings("ignore")  # of xarray, on groups and consolidation
-    def test_zarr(self, tmp_path):
+    def test_arviz_zarr(self, tmp_path):
         arviz().to_zarr(tmp_path / "a.zarr", zarr_format=3, consolidated=False)
         self.check(tmp_path / "a.zarr")
 
     @pytest.mark.parametrize("group", ["true_parameters", "prior"])
-    def test_truths_in_other_groups(self, tmp_path, group):
+    def test_arviz_truths_in_other_groups(self, tmp_path, group):
         tree = arviz()
         tree[group] = tree["constant_data"].to_dataset()
         del tree["constant_data"]
@@ -224,7 +224,7 @@ class TestArviZ:
         assert x.shape == (N_SIMS, 10)
         np.testing.assert_array_equal(x[1, 4:], np.arange(6, 12))
 
-    def test_one_variable_with_named_parameters(self, tmp_path):
+    def test_arviz_variable_with_named_parameters(self, tmp_path):
         data = dataset().expand_dims("chain").rename(samples="theta_", theta="t")
         groups = {
             "posterior": data[["theta_"]],
@@ -247,7 +247,7 @@ class TestArviZ:
         samples, theta = data["samples"].swapaxes(0, 1), data["theta"]
         assert tarpon.adapters.from_bayesflow({"mu": samples}, {"mu": theta}).names == ("mu",)
 
-    def test_one_posterior_alone(self, tmp_path):
+    def test_arviz_file_of_one_posterior_is_refused(self, tmp_path):
         tree = xarray.DataTree.from_dict({"posterior": arviz()["posterior"].isel(sim=0)})
         tree.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
         with pytest.raises(ValueError, match="no dimension `sim`, so it contains a single"):
@@ -282,13 +282,13 @@ def write_parquet(path, columns):
 
 @pytest.mark.parametrize(("ending", "write"), [("csv", write_csv), ("parquet", write_parquet)])
 class TestTables:
-    def test_truths_in_the_same_table(self, tmp_path, ending, write):
+    def test_table_with_truths(self, tmp_path, ending, write):
         write(tmp_path / f"a.{ending}", long_table())
         sims = files.load(tmp_path / f"a.{ending}")
         same(sims, {name: array for name, array in arrays().items() if name != "x"})
         assert list(sims.names) == NAMES
 
-    def test_truths_in_a_table_of_their_own(self, tmp_path, ending, write):
+    def test_truths_in_a_second_table(self, tmp_path, ending, write):
         write(tmp_path / f"a.{ending}", long_table(truths=False))
         order = [3, 1, 0, 2, 6, 5, 4]
         truths = {"sim": np.array(order) * 10}
@@ -297,7 +297,7 @@ class TestTables:
         sims = files.load(tmp_path / f"a.{ending}", theta=tmp_path / f"b.{ending}")
         same(sims, {name: arrays()[name] for name in ("samples", "theta")})
 
-    def test_tables_that_do_not_belong_together(self, tmp_path, ending, write):
+    def test_tables_of_different_simulations_are_refused(self, tmp_path, ending, write):
         write(tmp_path / f"a.{ending}", long_table(truths=False))
         write(tmp_path / f"b.{ending}", {"sim": np.arange(7), "mass": np.zeros(7)})
         with pytest.raises(ValueError, match="table of truths must have exactly one row"):
@@ -325,18 +325,18 @@ class TestUnequalDraws:
         assert str(there.draws) == str(here.draws)
         assert there.p_value == here.p_value
 
-    def test_npz(self, tmp_path):
+    def test_unequal_draws_in_npz(self, tmp_path):
         np.savez(tmp_path / "a.npz", **unequal())
         self.check(tmp_path / "a.npz")
 
-    def test_hdf5(self, tmp_path):
+    def test_unequal_draws_in_hdf5(self, tmp_path):
         with h5py.File(tmp_path / "a.h5", "w") as file:
             for name, array in unequal().items():
                 file[name] = array
         self.check(tmp_path / "a.h5")
 
     @pytest.mark.parametrize(("ending", "write"), [("csv", "csv"), ("parquet", "parquet")])
-    def test_tables(self, tmp_path, ending, write):
+    def test_unequal_draws_in_tables(self, tmp_path, ending, write):
         given, writers = unequal(), {"csv": write_csv, "parquet": write_parquet}
         sim = np.repeat(np.arange(4), np.diff(given["offsets"]))
         columns = {"sim": sim, "log_weight": given["log_weights"]}
@@ -346,7 +346,7 @@ class TestUnequalDraws:
         writers[write](tmp_path / f"a.{ending}", columns)
         self.check(tmp_path / f"a.{ending}")
 
-    def test_what_would_not_fit_when_filled_up(self, tmp_path):
+    def test_unequal_draws_too_large_when_padded_are_refused(self, tmp_path):
         offsets = np.append(0, 10_000 + np.arange(10_000))
         np.savez(tmp_path / "a.npz", samples=np.zeros((19_999, 1)), theta=np.zeros((10_000, 1)),
                  offsets=offsets)  # fmt: skip
@@ -355,13 +355,13 @@ class TestUnequalDraws:
 
 
 class TestNames:
-    def test_other_names_are_known(self, tmp_path):
+    def test_other_names_of_arrays_are_known(self, tmp_path):
         given = arrays()
         np.savez(tmp_path / "a.npz", Posterior_Samples=given["samples"], theta_true=given["theta"],
                  observations=given["x"])  # fmt: skip
         same(files.load(tmp_path / "a.npz"), {name: given[name] for name in list(given)[:3]})
 
-    def test_names_can_be_said(self, tmp_path):
+    def test_names_of_arrays_can_be_given(self, tmp_path):
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file["post/chains"], file["post/true"] = arrays()["samples"], arrays()["theta"]
             file["x"] = "no observation"
@@ -378,30 +378,30 @@ class TestNames:
             ({}, r"must contain `samples` and `theta`.*but contains a, c\. .*\{'samples': 'a'\}"),
         ],
     )
-    def test_names_that_are_not_there(self, tmp_path, said, message):
+    def test_unknown_names_of_arrays_are_refused(self, tmp_path, said, message):
         np.savez(tmp_path / "a.npz", a=arrays()["samples"], c=np.zeros(2))
         with pytest.raises(ValueError, match=message):
             files.load(tmp_path / "a.npz", arrays=said)
 
-    def test_two_of_a_name(self, tmp_path):
+    def test_two_arrays_of_one_name_are_refused(self, tmp_path):
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file["one/samples"] = file["two/samples"] = arrays()["samples"]
         with pytest.raises(ValueError, match="may be one/samples or two/samples: choose one"):
             files.load(tmp_path / "a.h5")
 
-    def test_densities_alone(self, tmp_path):
+    def test_files_with_densities_alone(self, tmp_path):
         given = {k: v for k, v in arrays().items() if k.startswith("log_prob")}
         np.savez(tmp_path / "a.npz", **given)
         assert files.load(tmp_path / "a.npz").n_dims == 0
         assert files.inspect(tmp_path / "a.npz").command.startswith("tarpon hpd")
 
-    def test_axes_that_lack_simulations(self, tmp_path):
+    def test_axes_without_simulations_are_refused(self, tmp_path):
         data = dataset().drop_vars(["x", "log_prob_samples", "log_prob_theta"])
         data.rename(sim="simulation").to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
         with pytest.raises(ValueError, match=r"has axes .*but needs each of `sim` and `draw`"):
             files.load(tmp_path / "a.nc")
 
-    def test_bfloat16(self, tmp_path):
+    def test_bfloat16_in_safetensors(self, tmp_path):
         bits = (arrays()["samples"].astype("f4").view("u4") >> 16).astype("<u2")
         theta = arrays()["theta"].astype("<f4")
         about = {
@@ -829,7 +829,7 @@ class TestInspect:
     def run(self, *words):
         return CliRunner().invoke(main, ["inspect", *map(str, words)])
 
-    def test_on_the_command_line(self, tmp_path):
+    def test_inspect_on_the_command_line(self, tmp_path):
         said = self.run(written(tmp_path, "a.npz"))
         assert said.exit_code == 0
         rows = [line.split() for line in said.stdout.splitlines()]
@@ -837,13 +837,13 @@ class TestInspect:
         assert f"To test it: tarpon check {tmp_path / 'a.npz'}" in said.stdout
         assert "\x1b" not in said.stdout
 
-    def test_json(self, tmp_path):
+    def test_inspect_as_json(self, tmp_path):
         path = written(tmp_path, "a.npz")
         about = json.loads(self.run(path, "--json").stdout)
         assert about == json.loads(json.dumps(files.inspect(path).to_dict()))
         assert about["problem"] == ""
 
-    def test_what_is_missing_and_what_to_do(self, tmp_path):
+    def test_inspect_says_what_is_missing_and_what_to_do(self, tmp_path):
         np.savez(tmp_path / "a.npz", mine=arrays()["samples"], theta=arrays()["theta"])
         said = self.run(tmp_path / "a.npz")
         assert said.exit_code == 2
@@ -852,21 +852,21 @@ class TestInspect:
         assert said.exit_code == 0
         assert "--array samples=mine" in said.stdout
 
-    def test_a_pair(self, tmp_path):
+    def test_inspect_a_pair(self, tmp_path):
         np.save(tmp_path / "a.npy", arrays()["samples"])
         np.save(tmp_path / "b.npy", arrays()["theta"])
         said = self.run(tmp_path / "a.npy", "--theta", tmp_path / "b.npy")
         assert said.exit_code == 0
         assert "--theta" in said.stdout
 
-    def test_invalid_simulations_are_counted(self, tmp_path):
+    def test_inspect_reports_invalid_simulations(self, tmp_path):
         theta = arrays()["theta"]
         theta[3] = np.nan
         np.savez(tmp_path / "a.npz", **arrays() | {"theta": theta})
         said = str(files.inspect(tmp_path / "a.npz"))
         assert "1 of 7 simulations hold NaN or infinite values, the first at index 3" in said
 
-    def test_misuse(self, tmp_path):
+    def test_inspect_misuse(self, tmp_path):
         assert "there is no file" in self.run(tmp_path / "none.npz").output
         assert "is not ROLE=NAME" in self.run(tmp_path, "--array", "samples").output
 

@@ -261,7 +261,7 @@ class TestInvalid:
         return given
 
     @pytest.mark.parametrize("test", [tarpon.tarp, tarpon.sbc, tarpon.check])
-    def test_is_refused_as_in_memory(self, test, tmp_path):
+    def test_invalid_stored_draws_are_refused_as_in_memory(self, test, tmp_path):
         given = self.given()
         with pytest.raises(ValueError, match=r"2 of 90 .* index 17") as in_memory:
             test(given["samples"], given["theta"])
@@ -269,13 +269,13 @@ class TestInvalid:
             test(simulations(**as_zarr(tmp_path, given)))
         assert str(stored.value) == str(in_memory.value)
 
-    def test_densities_too(self, tmp_path):
+    def test_invalid_stored_densities_are_refused(self, tmp_path):
         given = arrays()
         given["log_prob_samples"][5, 40] = np.nan
         with pytest.raises(ValueError, match=r"1 of 90 .* index 40"):
             tarpon.hpd(simulations(**as_zarr(tmp_path, given)))
 
-    def test_is_dropped_as_in_memory(self, tmp_path):
+    def test_invalid_stored_draws_are_dropped_as_in_memory(self, tmp_path):
         given = self.given()
         kept = as_zarr(tmp_path, given)
         expected = answers(simulations("drop", **given))
@@ -332,7 +332,7 @@ class TestReading:
         assert not one_chunk[:, 8:16].flags.owndata  # not even copied
         np.testing.assert_array_equal(one_chunk[:, 9:15], numbers[:, 9:15])
 
-    def test_windows(self):
+    def test_windows_of_stored_arrays(self):
         numbers = np.arange(20.0).reshape(2, 10)
         stored = Stored.of(Foreign(numbers), 1)
         np.testing.assert_array_equal(stored[:, 3:6], numbers[:, 3:6])
@@ -359,7 +359,7 @@ class TestFolder:
     def sims(self, **more):
         return simulations(**arrays() | more)
 
-    def test_a_second_run_computes_nothing(self, tmp_path, in_memory):
+    def test_a_second_run_with_a_folder_computes_nothing(self, tmp_path, in_memory):
         def engine(name):
             return Engine(resume=tmp_path / name)
 
@@ -374,7 +374,7 @@ class TestFolder:
         first = tarpon.tarp(self.sims(), engine=engine)
         assert tarpon.tarp(self.sims(), engine=engine).seed == first.seed
 
-    def test_of_another_run_is_refused(self, tmp_path):
+    def test_the_folder_of_another_run_is_refused(self, tmp_path):
         engine = Engine(resume=tmp_path)
         tarpon.tarp(self.sims(), rng=0, engine=engine)
         theta = arrays()["theta"] + 1
@@ -405,7 +405,7 @@ class TestFolder:
         np.testing.assert_array_equal(again.ranks.values, expected.ranks.values)
         assert path.stat().st_size == len(whole)
 
-    def test_shards_and_their_sum(self, tmp_path, in_memory):
+    def test_shards_and_their_merger(self, tmp_path, in_memory):
         for i in range(3):
             with pytest.raises(Unfinished, match=f"shard {i}/3 is done"):
                 tarpon.check(
@@ -440,7 +440,7 @@ class TestFolder:
         with pytest.raises(FileNotFoundError, match="holds no results"):
             tarpon.sbc(self.sims(), engine=Engine(resume=tmp_path / "b", on_missing="raise"))
 
-    def test_progress_is_told(self):
+    def test_progress_of_blocks_is_reported(self):
         told = []
         engine = Engine(progress=lambda *words: told.append(words))
         tarpon.sbc(self.sims(), rng=0, engine=engine)
@@ -450,7 +450,7 @@ class TestFolder:
         "wrong",
         [{"shard": (0, 2)}, {"shard": (2, 2), "resume": "a"}, {"on_missing": "guess"}],
     )
-    def test_misuse(self, wrong):
+    def test_misuse_of_folders_is_refused(self, wrong):
         with pytest.raises(ValueError, match=r"must be|need a folder"):
             Engine(**wrong)
 

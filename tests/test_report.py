@@ -359,7 +359,7 @@ class TestCommandLine:
         assert again.output == answer.output.split("report:")[0]
 
     @pytest.mark.slow
-    def test_several_files_are_compared(self, files, tmp_path):
+    def test_command_line_compares_several_files(self, files, tmp_path):
         answer = self.run(*files, "--report", tmp_path / "out.html")
         page = Page((tmp_path / "out.html").read_text())
         assert answer.exit_code == 1
@@ -371,7 +371,7 @@ class TestCommandLine:
         both = json.loads(self.run(*files, "--json").output)
         assert list(both) == [str(file) for file in files]
 
-    def test_what_takes_one_file_says_so(self, files, tmp_path):
+    def test_commands_of_one_file_refuse_several(self, files, tmp_path):
         answer = self.run(*files, "--plot", tmp_path / "figure.png")
         assert answer.exit_code == 2
         assert "--plot takes one file, but got 2." in answer.output
