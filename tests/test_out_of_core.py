@@ -582,7 +582,7 @@ def test_a_bar_is_shown_on_a_terminal_for_what_takes_long(run, store):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--shard", "0/2"], "need a folder that holds what they have done: add --resume FOLDER."),
+        (["--shard", "0/2"], "need a folder that holds their results: add --resume FOLDER."),
         (["--shard", "2/2"], "is not i/n"),
         (["--shard", "one"], "is not i/n"),
     ],
@@ -597,7 +597,7 @@ def test_folders_that_cannot_be_merged(run, tmp_path):
     assert "is no folder of results" in " ".join(run("merge", tmp_path).stderr.split())
     sims = simulations(**arrays())
     tarpon.sbc(sims, rng=0, engine=Engine(resume=tmp_path))
-    assert "was written by a program" in " ".join(run("merge", tmp_path).stderr.split())
+    assert "was written from Python" in " ".join(run("merge", tmp_path).stderr.split())
 
 
 LARGE = """
