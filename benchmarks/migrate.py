@@ -22,7 +22,7 @@ from scipy.stats import kstwo
 from torch.distributions import Independent, Normal, Uniform
 
 import tarpon
-from tarpon.adapters.compat import get_tarp_coverage
+from tarpon.compat import get_tarp_coverage
 
 N_STUDIES = 200
 

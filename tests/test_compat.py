@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest
 
 import tarpon
-from tarpon.adapters.compat import get_tarp_coverage
+from tarpon.compat import get_tarp_coverage
 from tarpon.problems import gaussian
 
 FALSE_ALARM = 1e-6

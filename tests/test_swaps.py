@@ -526,7 +526,7 @@ class TestPartsOfSimulations:
         sims = small(64)
         sims._set(_part_bytes=3200)
         found = self.swap(
-            sims, beside=lambda piece: {"first": piece.theta[:, 0], "total": piece.theta[:, 1]}
+            sims, measure=lambda piece: {"first": piece.theta[:, 0], "total": piece.theta[:, 1]}
         )
         assert (set(found.measured), set(found.ranks)) == ({"first", "total"}, {"total"})
         np.testing.assert_array_equal(found.measured["first"], sims.theta[:, 0])

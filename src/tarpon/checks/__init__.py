@@ -256,7 +256,7 @@ def _checked(
         n_swaps=n_swaps,
         rng=swapping,
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
-        beside=measure,
+        measure=measure,
     )
     by_family = families.families(sums)
     combined = combine(np.column_stack(list(by_family.values())), families.weights(by_family))

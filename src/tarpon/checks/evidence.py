@@ -82,7 +82,7 @@ class Trend:
 
 
 @dataclass(frozen=True)
-class Looked(Generic[Item]):
+class Tested(Generic[Item]):
     """All pairs, directions or trends that were tested, and the worst of them.
 
     Arguments:
@@ -119,11 +119,11 @@ class Evidence:
 
     marginals: Result
     joint: tuple[Result, ...]
-    pairs: Looked[Pair]
-    directions: Looked[Direction]
-    slopes: Looked[Trend]
-    by_data: Looked[Trend]
-    widths: Looked[Trend]
+    pairs: Tested[Pair]
+    directions: Tested[Direction]
+    slopes: Tested[Trend]
+    by_data: Tested[Trend]
+    widths: Tested[Trend]
     has_x: bool
 
     @classmethod
@@ -188,20 +188,20 @@ def _joint(sums: Sums, n_draws: int, seed: int, draws: Draws) -> Iterable[Result
 
 def _ranked(
     statistics: Floats, level: float, item: Callable[[int, float], Item], most: int = _MOST_KEPT
-) -> Looked[Item]:
+) -> Tested[Item]:
     """Return all items by their statistics `(n_rows, n)`, of which the largest are worst."""
     if not statistics.shape[1]:
-        return Looked(0, 0, ())
+        return Tested(0, 0, ())
     p_values = adjusted(statistics)
     order = np.lexsort((-statistics[0], p_values))[:most]
-    return Looked(
+    return Tested(
         len(p_values),
         int((p_values <= level).sum()),
         tuple(item(int(k), float(p_values[k])) for k in order),
     )
 
 
-def _pairs(names: tuple[str, ...], sums: Sums, level: float) -> Looked[Pair]:
+def _pairs(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Pair]:
     a, b = np.triu_indices(len(sums.chosen), 1)
     truths, draws = sums.correlations[:, a, b]
 
@@ -212,9 +212,9 @@ def _pairs(names: tuple[str, ...], sums: Sums, level: float) -> Looked[Pair]:
     return _ranked(abs(sums.pairs[:, a, b]), level, pair)
 
 
-def _directions(names: tuple[str, ...], sums: Sums, level: float) -> Looked[Direction]:
+def _directions(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Direction]:
     if "residuals" not in sums.moments:
-        return Looked(0, 0, ())
+        return Tested(0, 0, ())
     moments = sums.moments["residuals"][: sums.n_rows]
 
     def direction(k: int, p_value: float) -> Direction:
@@ -248,13 +248,13 @@ class _Trends:
     feature: Callable[[int], str]
     level: float
 
-    def slopes(self) -> Looked[Trend]:
+    def slopes(self) -> Tested[Trend]:
         return self._worst(
             abs(self.sums.slope[: self.sums.n_rows]),
             lambda k: (k, "its posterior mean", self.effects.mean[:, k]),
         )
 
-    def by_data(self) -> Looked[Trend]:
+    def by_data(self) -> Tested[Trend]:
         data = abs(self.sums.data)
         n_features = data.shape[2]
 
@@ -264,7 +264,7 @@ class _Trends:
 
         return self._worst(data.reshape(len(data), -1), bias)
 
-    def widths(self) -> Looked[Trend]:
+    def widths(self) -> Tested[Trend]:
         return self._worst(abs(self.sums.data_width), lambda k: (None, *self._feature(k)))
 
     def _feature(self, k: int) -> tuple[str, Floats]:
@@ -272,7 +272,7 @@ class _Trends:
 
     def _worst(
         self, statistics: Floats, described: Callable[[int], tuple[int | None, str, Floats]]
-    ) -> Looked[Trend]:
+    ) -> Tested[Trend]:
         """Return trends by their statistics; `described` gives parameter, feature and values."""
 
         def trend(place: int, p_value: float) -> Trend:

@@ -62,7 +62,7 @@ def swapped(
     n_swaps: int,
     rng: Generator,
     plants: Plants | None = None,
-    beside: Callable[[Simulations], Results] | None = None,
+    measure: Callable[[Simulations], Results] | None = None,
 ) -> Sums:
     """Go over the simulations once, and return the sums that all families are made of.
 
@@ -78,7 +78,7 @@ def swapped(
         most_chosen=MOST_CHOSEN,
         rng=label,
         plants=plants,
-        beside=beside,
+        measure=measure,
     )
 
 

@@ -65,7 +65,7 @@ class Recipe:
         n_rows: The number of labellings that are the real one or a swap.
         seed: The seed of the labellings.
         plants: Errors to plant, if any.
-        beside: Returns extra arrays per simulation, computed in the same pass.
+        measure: Returns extra arrays per simulation, computed in the same pass.
     """
 
     table: Floats
@@ -73,7 +73,7 @@ class Recipe:
     n_rows: int
     seed: int
     plants: Plants | None
-    beside: Callable[[Simulations], Results] | None
+    measure: Callable[[Simulations], Results] | None
 
     @property
     def n_plays(self) -> int:
@@ -100,7 +100,7 @@ class Recipe:
                 for block in piece.blocks(_BLOCK_BYTES):
                     here = block.where
                     self._add(totals, block, parts, slope_of[here], features[here])
-                totals.measured.append(self.beside(piece) if self.beside else {})
+                totals.measured.append(self.measure(piece) if self.measure else {})
         return totals.packed()
 
     def _add(

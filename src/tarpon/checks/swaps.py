@@ -104,7 +104,7 @@ def swap(
     most_chosen: int,
     rng: Generator,
     plants: Plants | None = None,
-    beside: Callable[[Simulations], Results] | None = None,
+    measure: Callable[[Simulations], Results] | None = None,
 ) -> Sums:
     """Go over the simulations once, and return every sum for every labelling.
 
@@ -116,7 +116,7 @@ def swap(
         most_chosen: The largest number of parameters of which products are taken.
         rng: The generator of the labellings.
         plants: Errors to plant, if any.
-        beside: Returns extra arrays per simulation, computed in the same pass.
+        measure: Returns extra arrays per simulation, computed in the same pass.
     """
     label, choose = rng.spawn(2)
     slope_of = _standard_columns(sims.centres())
@@ -126,7 +126,7 @@ def swap(
         n_swaps + 1,
         int(label.integers(2**63)),
         plants,
-        beside,
+        measure,
     )
     totals = Totals()
     for results in passes.each(

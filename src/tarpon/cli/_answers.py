@@ -89,7 +89,7 @@ def run_check(files: tuple[Path, ...], options: Options) -> NoReturn:
     failures = {file: gate.failures(check) for file, check in checks.items()}
     if options.as_json:
         answers = {
-            str(file): check.to_dict() | {"failures": [asdict(one) for one in failures[file]]}
+            str(file): check.to_dict() | {"failures": [asdict(why) for why in failures[file]]}
             for file, check in checks.items()
         }
         (answer,) = answers.values() if len(answers) == 1 else (answers,)

@@ -30,7 +30,7 @@ from ._app import (
 
 
 class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """`i/n`, the i-th of n shards, counted from 0."""
+    """The i-th of n shards as `i/n`, counted from 0."""
 
     name = "i/n"
 
@@ -45,7 +45,7 @@ class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 class _Named(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """`ROLE=NAME`, what an array is called in the file; without a name it is left out."""
+    """The name of an array in the file as `ROLE=NAME`; without a name it is left out."""
 
     name = "role=name"
 
@@ -59,15 +59,15 @@ class _Named(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 _plot = a_figure("--plot", "Write a figure here.")
 _from_file = options(
-    a_file("--theta", "A second file, if the truths are in one of their own."),
+    a_file("--theta", "A second file with the truths, if they are not in the first."),
     click.option(
         "--array",
         "arrays",
         type=_Named(),
         multiple=True,
-        help="What an array is called in the file, like samples=post/draws.",
+        help="The name of an array in the file, like samples=post/draws.",
     ),
-    a_count("--most-bytes", "How much memory the file may take at once."),
+    a_count("--most-bytes", "The most memory that the file may take at once."),
 )
 _of_a_test = options(
     a_level,
@@ -76,14 +76,16 @@ _of_a_test = options(
     _plot,
     an_option(
         "--on-invalid",
-        "What to do with simulations that hold NaN.",
+        "What to do with simulations that contain NaN or infinities.",
         type=click.Choice(["raise", "drop"]),
         default="raise",
     ),
     _from_file,
-    a_folder("--resume", "Keep the results of blocks here, and go on from those there are."),
+    a_folder("--resume", "Keep the results of blocks here, and resume from them."),
     an_option(
-        "--shard", "Compute the i-th of n parts alone, from 0/n on; needs --resume.", type=_Shard()
+        "--shard",
+        "Compute only the i-th of n parts, counted from 0; needs --resume.",
+        type=_Shard(),
     ),
     a_scheduler,
 )
@@ -127,7 +129,7 @@ def sbc(file: Path, **given: Any) -> None:
 @an_output("--report", "Write an HTML page with all figures here; several files are compared.")
 @an_option(
     "--fail-on",
-    "When to exit with 1: doubt is also when there are too few simulations to say.",
+    "When to exit with 1: doubt includes too few simulations to say.",
     type=click.Choice(["inaccurate", "doubt", "never"]),
     default="inaccurate",
 )
@@ -138,7 +140,7 @@ def sbc(file: Path, **given: Any) -> None:
 )
 @_of_a_test
 def check(files: tuple[Path, ...], **given: Any) -> None:
-    """Test from every angle; say what is wrong, and by how much.
+    """Test from every angle; print what is wrong, and by how much.
 
     All angles together have one exact p-value.
 
@@ -161,9 +163,9 @@ def inspect(
     most_bytes: int | None,
     as_json: bool,
 ) -> None:
-    """Say what is in FILE, and what each array is taken for.
+    """Print the contents of FILE, and the role of each array.
 
-    It also says what is missing. The exit status is 2 when it cannot be tested.
+    It also prints what is missing. The exit status is 2 if FILE cannot be tested.
 
     \b
     Example:  tarpon inspect draws.h5
@@ -181,9 +183,9 @@ def inspect(
 @_plot
 @as_json
 def merge(folders: tuple[Path, ...], plot: Path | None, as_json: bool) -> None:
-    """Say what a test found, once all of its shards are done.
+    """Print the answer of a test once all of its shards are done.
 
-    FOLDERS are those that were given to --resume.
+    FOLDERS are the folders given to --resume.
 
     Example:  tarpon merge blocks
     """

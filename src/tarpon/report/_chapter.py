@@ -10,7 +10,7 @@ import numpy as np
 from .._base.text import Estimate
 from .._base.types import Floats
 from ..checks import Check, words
-from ..checks.evidence import Looked, Trend
+from ..checks.evidence import Tested, Trend
 from ..checks.findings import Finding, Kind
 from ..checks.parameters import Parameter
 from ._figures import (
@@ -189,7 +189,7 @@ class Chapter:
     def trends(self) -> list[Figure]:
         """The strongest of every kind of dependence on the data."""
         evidence = self.check.evidence
-        kinds: tuple[Looked[Trend], ...] = (evidence.slopes, evidence.by_data, evidence.widths)
+        kinds: tuple[Tested[Trend], ...] = (evidence.slopes, evidence.by_data, evidence.widths)
         return [trend(kind.worst[0], next(self._keys)) for kind in kinds if kind.worst]
 
     @cached_property

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from .._base import arguments
-from .._base.types import ArrayLike, Floats
-from ..diagnostics import tarp
-from ..metrics import L1, L2, Metric
-from ..references import Fixed, Reference, Uniform
+from ._base import arguments
+from ._base.types import ArrayLike, Floats
+from .diagnostics import tarp
+from .metrics import L1, L2, Metric
+from .references import Fixed, Reference, Uniform
 
 __all__ = ["get_tarp_coverage"]
 
