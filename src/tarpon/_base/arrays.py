@@ -152,3 +152,10 @@ class Window:
     def __getitem__(self, key: Any) -> Array:
         *before, where = key if isinstance(key, tuple) else (key,)
         return self.array[(*before, slice(where.start - self.start, where.stop - self.start))]
+
+
+def exact(theta: Array, dtype: np.dtype[Any]) -> Array:
+    """Return NumPy truths in the given type if that is exact, otherwise in double precision."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        same = theta.astype(dtype)
+    return same if np.array_equal(same, theta, equal_nan=True) else theta.astype(np.float64)
