@@ -492,21 +492,22 @@ class TestDraws:
         assert (draws.number, draws.value, str(draws)) == (number, value, said)
 
     def test_draws_without_weights_are_equal(self):
-        assert weights.draws(None, 7, approximate=False) == Draws(7, 7)
-        assert weights.draws(None, 7, approximate=True) == Draws(7, 7, approximate=True)
+        equal = Simulations(np.zeros((7, 3, 1)), np.zeros((3, 1)))
+        assert equal.draws == Draws(7, 7)
+        assert equal._with(_resampled=True).draws == Draws(7, 7, approximate=True)
 
     @pytest.mark.parametrize("approximate", [False, True])
     def test_draws_of_equal_weights_differ_in_number_only(self, approximate):
         nothing = -np.inf
         log_weights = np.array([[3.0, -1.0, 0.0], [3.0, nothing, nothing], [3.0, -1.0, nothing]])
-        found = weights.draws(log_weights, 3, approximate=approximate)
+        found = weights.draws(log_weights, approximate=approximate)
         assert found == Draws(1, 3, None, approximate)
 
     @pytest.mark.parametrize("approximate", [False, True])
     def test_draws_of_unequal_weights_have_an_ess(self, approximate):
         log_weights = np.log([[1.0, 1.0], [1.0, 3.0], [2.0, 1e-300]])
         log_weights[2, 1] = -np.inf
-        found = weights.draws(log_weights, 3, approximate=approximate)
+        found = weights.draws(log_weights, approximate=approximate)
         assert (found.fewest, found.most, found.approximate) == (2, 3, approximate)
         assert found.worth == pytest.approx((16 / 10, 16 / 6))
 

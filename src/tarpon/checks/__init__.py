@@ -207,7 +207,7 @@ def check(
         theta: The true parameters, `(n_sims, n_dims)`.
         x: The observations, `(n_sims, ...)`. Without them, an estimator that ignores the data
             cannot be told from one that uses them.
-        names: One name a parameter.
+        names: Names, one per parameter.
         scores: More scores by name: a function of `theta` and `x`, a region, or arrays of values
             for draws and truths.
         summary: A function of the observations that returns what matters in them; of stored
