@@ -13,7 +13,7 @@ from ..ranks import proportion
 from ..simulations import Simulations
 from .confounders import Remaining
 from .parameters import Effects
-from .statistics import adjusted_p_values, log_mean_exp, log_ratio, row_p_values, standardise
+from .statistics import adjusted, log_mean_exp, log_ratio, row_p_values, standardise
 from .swaps import Sums
 
 _FEWEST_FOR_RECOVERY = 20
@@ -97,8 +97,9 @@ def findings(
         remaining = Remaining.of(sums, effects)
         named = _without_shadows(named, remaining, level)
     if not named:
-        shape = min(_share_above(families[name]) for name in _SHAPE if name in families)
-        named = [Finding(Kind.SHAPE, (), shape)]
+        seen = [families[name] for name in _SHAPE if name in families]
+        p_value = min(float((values >= values[0]).mean()) for values in seen)
+        named = [Finding(Kind.SHAPE, (), p_value)]
     return (*named, *_outside(sims, effects, remaining, level))
 
 
@@ -118,19 +119,6 @@ def warnings(effects: Effects, chained: str | None) -> tuple[str, ...]:
             "ignores the data, the data say nothing, or the axes are swapped."
         )
     return tuple(told)
-
-
-@dataclass(frozen=True, eq=False)
-class _Flaw:
-    """A flaw that is looked for.
-
-    Arguments:
-        statistic: How much speaks for it, in the real labelling and the swaps, `(n_rows,)`.
-        describe: Makes a finding of it; None if a closer look shows nothing.
-    """
-
-    statistic: Floats
-    describe: "Callable[[_Rejected, float], Finding | None]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,17 +144,17 @@ def _named(
     sims: Simulations, sums: Sums, families: Mapping[str, Floats], effects: Effects, level: float
 ) -> list[Finding]:
     """Return the flaws that stand out, strongest first, shadows among them."""
-    flaws = list(_flaws(sums, families))
-    p = row_p_values(np.column_stack([flaw.statistic for flaw in flaws]), sums.n_rows)
-    single, adjusted = p[0], adjusted_p_values(p)
+    statistics, describe = zip(*_flaws(sums, families), strict=True)
+    p = row_p_values(np.column_stack(statistics), sums.n_rows)
+    single, among_all = p[0], adjusted(-np.log(p))
     order = np.argsort(single, kind="stable")
     # The whole has been rejected already, so a flaw that is clear on its own is named too.
-    clear = (adjusted <= level) | (single <= level / _STRICTER)
+    clear = (among_all <= level) | (single <= level / _STRICTER)
     kept = [k for k in order if clear[k]]
     # Rejected as a whole and no flaw on its own: the two likeliest.
     kept = kept or [k for k in order[:2] if single[k] <= level]
     rejected = _Rejected(sims, sums, effects, len(kept))
-    described = (flaws[k].describe(rejected, float(adjusted[k])) for k in kept)
+    described = (describe[k](rejected, float(among_all[k])) for k in kept)
     return [finding for finding in described if finding is not None]
 
 
@@ -192,12 +180,12 @@ def _without_shadows(named: list[Finding], remaining: Remaining, level: float) -
     return kept
 
 
-def _share_above(statistic: Floats) -> float:
-    return float((statistic >= statistic[0]).mean())
+# Makes a finding of a flaw with its p-value; None if a closer look shows nothing.
+_Describe = Callable[[_Rejected, float], Finding | None]
 
 
-def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[_Flaw]:
-    """Yield every flaw that is looked for."""
+def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats, _Describe]]:
+    """Yield the statistic of every flaw that is looked for, `(n_rows,)`, and its description."""
     n_rows = sums.n_rows
     marginals = sums.moments["marginals"][:n_rows]
     ratios = log_ratio(marginals)
@@ -207,19 +195,19 @@ def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[_Flaw]:
     tails = marginals[:, 3] - np.sqrt(1.5 * sums.n_sims) * typical[:, None] ** 2
     all_tails = log_ratio(standardise(tails.sum(axis=1), n_rows))
     slope = families["slope"]
-    yield _Flaw(families["bias"], _biased)
-    yield _Flaw(np.logaddexp(log_ratio(whole[:, 1]), log_mean_exp(ratios[:, 1])), _width)
-    yield _Flaw(log_mean_exp(ratios[:, 2]), _skewed)
-    yield _Flaw(np.logaddexp(all_tails, log_mean_exp(log_ratio(tails))), _tails)
-    yield _Flaw(np.logaddexp(slope, families.get("data", slope)), _bias_by_data)
+    yield families["bias"], _biased
+    yield np.logaddexp(log_ratio(whole[:, 1]), log_mean_exp(ratios[:, 1])), _width
+    yield log_mean_exp(ratios[:, 2]), _skewed
+    yield np.logaddexp(all_tails, log_mean_exp(log_ratio(tails))), _tails
+    yield np.logaddexp(slope, families.get("data", slope)), _bias_by_data
     if "data width" in families:
-        yield _Flaw(families["data width"], _width_by_data)
+        yield families["data width"], _width_by_data
     if "pairs" in families:
-        yield _Flaw(families["pairs"], _correlation)
+        yield families["pairs"], _correlation
     if "ties" in families:
-        yield _Flaw(families["ties"], _rounded)
+        yield families["ties"], lambda _, p_value: Finding(Kind.ROUNDED, (), p_value)
     for part, name in sums.own.items():
-        yield _Flaw(families[part], partial(_score, name))
+        yield families[part], partial(_score, name)
 
 
 def _biased(rejected: _Rejected, p_value: float) -> Finding:
@@ -296,11 +284,7 @@ def _correlated(correlation: float, n_sims: int) -> Estimate:
     return Estimate(correlation, float(np.tanh(z - half)), float(np.tanh(z + half)))
 
 
-def _rounded(rejected: _Rejected, p_value: float) -> Finding:
-    return Finding(Kind.ROUNDED, (), p_value)
-
-
-def _score(name: str, rejected: _Rejected, p_value: float) -> Finding:
+def _score(name: str, _: _Rejected, p_value: float) -> Finding:
     return Finding(Kind.SCORE, (), p_value, where=name)
 
 

@@ -156,30 +156,19 @@ class Totals:
 
     def packed(self) -> Results:
         """Return all arrays by field and name, since engines keep arrays by one name."""
-        whole = replace(self, ranks=[joined(self.ranks)], measured=[joined(self.measured)])
-        return {
-            f"{group}/{name}": values
-            for group, arrays_by_name in whole._groups().items()
-            for name, values in arrays_by_name.items()
-        }
+        rows = {"ranks": joined(self.ranks), "measured": joined(self.measured)}
+        groups = {"moments": self.moments, "products": self.products} | rows
+        return {f"{g}/{name}": values for g in groups for name, values in groups[g].items()}
 
     @classmethod
     def unpacked(cls, results: Results) -> "Totals":
         """Return the totals that were packed."""
-        totals = cls(ranks=[{}], measured=[{}])
-        groups = totals._groups()
+        groups: dict[str, Results] = {"moments": {}, "products": {}, "ranks": {}, "measured": {}}
         for key, values in results.items():
             group, _, name = key.partition("/")
             groups[group][name] = values
-        return totals
-
-    def _groups(self) -> dict[str, Results]:
-        return {
-            "moments": self.moments,
-            "products": self.products,
-            "ranks": self.ranks[0],
-            "measured": self.measured[0],
-        }
+        moments, products, ranks, measured = groups.values()
+        return cls(moments, products, [ranks], [measured])
 
     def add(self, other: "Totals") -> None:
         """Add the sums of other simulations, and append their arrays."""

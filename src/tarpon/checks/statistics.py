@@ -79,20 +79,12 @@ def adjusted(statistics: Floats) -> Floats:
     """Return p-values of `(n_rows, n)` statistics, adjusted for their number.
 
     Each of the real ones, in row 0, is compared with the largest of every row (Westfall and
-    Young, 1993), so all of them together alarm at the stated rate.
+    Young, 1993), so all of them together alarm at the stated rate. Of several p-values, their
+    negative logarithms are such statistics.
     """
     largest = np.sort(statistics.max(axis=1, initial=-np.inf))
     n_below = np.searchsorted(largest, statistics[0] - 1e-9)
     return (len(largest) - n_below) / len(largest)
-
-
-def adjusted_p_values(p_values: Floats) -> Floats:
-    """Return the p-values in row 0 of `(n_rows, n)` ones, adjusted for their number.
-
-    Each is compared with the smallest of every row.
-    """
-    smallest = p_values.min(axis=1)
-    return np.array([(smallest <= p * (1 + 1e-9)).mean() for p in p_values[0]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,5 +118,5 @@ def combine(statistics: Floats, weights: Floats) -> Combined:
     return Combined(
         p_value=float((total >= total[0] - 1e-9).mean()),
         single=(statistics >= statistics[0] - 1e-9).mean(axis=0),
-        adjusted=adjusted_p_values(p),
+        adjusted=adjusted(-np.log(p)),
     )
