@@ -168,9 +168,9 @@ def _fitted(histogram: Ints, n_draws: int) -> tuple[Floats, Floats]:
     fine = chances(len(histogram) - 1)
     coarse, standard, outside = _pooled(fine), [], []
     for start in range(0, histogram.shape[1], _AT_ONCE):
-        some = histogram[:, start : start + _AT_ONCE]
-        standard.append(Shifted.fitted(fine, some).standard.astype(np.float32))
-        outside.append(Shifted.fitted(coarse, _pooled(some)).outside(n_draws))
+        columns = histogram[:, start : start + _AT_ONCE]
+        standard.append(Shifted.fitted(fine, columns).standard.astype(np.float32))
+        outside.append(Shifted.fitted(coarse, _pooled(columns)).outside(n_draws))
     return np.concatenate(standard, axis=2), np.concatenate(outside)
 
 
@@ -178,10 +178,8 @@ def _among_fewer(ranks: Ranks) -> Ranks:
     """Return the ranks among a random few of the draws, which is quicker and enough."""
     if ranks.n_draws <= _MOST_DRAWS:
         return ranks
-    some = np.random.default_rng(0).hypergeometric(
-        ranks.values, ranks.n_draws - ranks.values, _MOST_DRAWS
-    )
-    return Ranks(some, _MOST_DRAWS)
+    among = np.random.default_rng(0).hypergeometric
+    return Ranks(among(ranks.values, ranks.n_draws - ranks.values, _MOST_DRAWS), _MOST_DRAWS)
 
 
 def _pooled(rows: Array) -> Array:

@@ -15,6 +15,7 @@ from ..regions import HalfLines
 from ..simulations import Simulations, weights
 from ..simulations.blocks import Block
 
+_CLEAR = 3  # times the noise from which a parameter counts as informed, or recovered
 _LEFT_OUT = 64  # unweighted draws, at least, that are compared with all the others
 
 
@@ -107,11 +108,11 @@ class Effects:
     def informed(self) -> Array:
         """Return for which parameters the means of the draws differ by more than noise."""
         noise = np.square(self.sd).mean(axis=0) / self.ess
-        return self.mean.var(axis=0) > 3 * noise
+        return self.mean.var(axis=0) > _CLEAR * noise
 
     def recovered(self) -> Array:
         """Return for which parameters the means of the draws follow the truths beyond noise."""
-        return _correlations(self.mean, self.truth) > 3 / np.sqrt(len(self.truth))
+        return _correlations(self.mean, self.truth) > _CLEAR / np.sqrt(len(self.truth))
 
     def subset(self, sims: Ints) -> "Effects":
         """Return the effects of some simulations only."""

@@ -15,8 +15,9 @@ _MOST_FINDINGS, _MOST_FAMILIES = 4, 6
 
 def sentence(finding: Finding) -> str:
     """Return a finding in words, with where and how large the flaw is."""
-    size = size_of(finding)
-    return f"{flaw(finding)}{place(finding)}{f': {size}' if size else ''}"
+    names, size = " and ".join(finding.parameters), size_of(finding)
+    place = f" {link(finding)} {names}" if names else ""
+    return f"{flaw(finding)}{place}{f': {size}' if size else ''}"
 
 
 def flaw(finding: Finding) -> str:
@@ -32,10 +33,9 @@ def flaw(finding: Finding) -> str:
             return kind.value
 
 
-def place(finding: Finding) -> str:
-    """Return the parameters of the flaw, `" in mass"` say; nothing if it is in all."""
-    link = "between" if len(finding.parameters) == 2 else "in"
-    return f" {link} {' and '.join(finding.parameters)}" if finding.parameters else ""
+def link(finding: Finding) -> str:
+    """Return the word between the flaw and its parameters."""
+    return "between" if len(finding.parameters) == 2 else "in"
 
 
 def size_of(finding: Finding) -> str:

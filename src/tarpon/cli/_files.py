@@ -91,37 +91,23 @@ _of_a_test = options(
 )
 
 
-@click.command(cls=Command)
-@_FILE
-@_of_a_test
-def tarp(file: Path, **given: Any) -> None:
-    """Test coverage with balls around random points.
+def _classical(name: str, about: str, more: str) -> click.Command:
+    """Return the command of one of the classical tests."""
 
-    Example:  tarpon tarp draws.npz --plot curve.png
-    """
-    run_test("tarp", file, Options(**given))
+    @click.command(name, cls=Command, help=f"{about}\n\nExample:  tarpon {name} draws.npz {more}")
+    @_FILE
+    @_of_a_test
+    def command(file: Path, **given: Any) -> None:
+        run_test(name, file, Options(**given))
 
-
-@click.command(cls=Command)
-@_FILE
-@_of_a_test
-def hpd(file: Path, **given: Any) -> None:
-    """Test coverage of the regions of highest density.
-
-    Example:  tarpon hpd draws.npz --json
-    """
-    run_test("hpd", file, Options(**given))
+    return command
 
 
-@click.command(cls=Command)
-@_FILE
-@_of_a_test
-def sbc(file: Path, **given: Any) -> None:
-    """Test each parameter alone (simulation-based calibration).
-
-    Example:  tarpon sbc draws.npz --plot ranks.png
-    """
-    run_test("sbc", file, Options(**given))
+tarp = _classical("tarp", "Test coverage with balls around random points.", "--plot curve.png")
+hpd = _classical("hpd", "Test coverage of the regions of highest density.", "--json")
+sbc = _classical(
+    "sbc", "Test each parameter alone (simulation-based calibration).", "--plot ranks.png"
+)
 
 
 @click.command(cls=Command)

@@ -92,6 +92,11 @@ class Entry:
         return words.flaw(self.finding)
 
     @property
+    def link(self) -> str:
+        """The word between the flaw and its parameters."""
+        return words.link(self.finding)
+
+    @property
     def size(self) -> str:
         """How large it is, in words."""
         return words.size_of(self.finding)
