@@ -364,9 +364,7 @@ def is_simple(sims: Simulations) -> bool:
     return sims._whole and sims._run.plain
 
 
-def given(
-    samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any
-) -> Simulations:
+def given(samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any) -> Simulations:
     """Return the simulations that a test was given, whole or as arrays."""
     if isinstance(samples, Simulations):
         arguments = {"theta": theta, **more}

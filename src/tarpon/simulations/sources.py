@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.arrays import package
+from .._base.arrays import package, unmasked
 from .._base.types import Array, ArrayLike
 
 _PORTABLE = ("zarr", "dask", "xarray")  # arrays that other processes can read as well
@@ -231,13 +231,11 @@ def is_portable(source: Any) -> bool:
 
 
 def decoded(read: Any) -> Array:
-    """Return what a read gave as plain numbers, NaN where a file says that there are none."""
+    """Return what a read gave as plain numbers, NaN where they are masked."""
     if package(read) in ("dask", "xarray"):
         # Not on the cluster that this may be running on already: it would wait for itself.
         read = read.compute(scheduler="synchronous")
-    if isinstance(read, np.ma.MaskedArray):
-        read = read.filled(np.nan) if read.mask.any() else read.data
-    return np.asarray(read)
+    return unmasked(read)
 
 
 def chunk_length(source: Any, axis: int) -> int:
