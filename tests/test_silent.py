@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import tarpon
-from tarpon import Monitor, Simulations
+from tarpon import Monitor, Simulations, metrics
+from tarpon.references import Fixed, Several, Uniform
 
 FALSE_ALARM = 1e-6  # of each statistical test, should a seed or a stream ever change
 
@@ -86,3 +87,132 @@ class TestMasksAreNaN:
             masked = np.ma.array(self.draws, mask=mask)
             assert tarpon.sbc(masked, self.theta, rng=0).p_value == bare.p_value
         assert Simulations(masked, self.theta).samples.base is self.draws
+
+
+class TestMetricsMeasureSomething:
+    exact, wrong = study()[:2], (study()[0] + 3, study()[1])
+
+    @pytest.mark.parametrize(
+        ("make", "text"),
+        [
+            (lambda: metrics.Weighted([0.0, 0.0]), "`weights` must not all be zero"),
+            (lambda: metrics.Weighted(0.0), "`weights` must not all be zero"),
+            (lambda: metrics.Weighted(np.ma.masked_equal([1.0, 2.0], 2.0)), "must be finite"),
+            (lambda: metrics.Mahalanobis([[np.nan]]), "`covariance` must be finite"),
+            (lambda: metrics.Mahalanobis([[np.inf, 0], [0, 1]]), "`covariance` must be finite"),
+            (lambda: metrics.Mahalanobis([[1, 2], [2, 1]]), "no negative eigenvalue.* -1"),
+            (lambda: metrics.Mahalanobis(-np.eye(2)), "no negative eigenvalue"),
+            (lambda: metrics.Mahalanobis([[1, 0.9], [0, 1]]), "must be symmetric"),
+            (lambda: metrics.Mahalanobis(np.zeros((2, 2))), "must not be zero"),
+        ],
+    )
+    def test_or_cannot_be_made(self, make, text):
+        with pytest.raises(ValueError, match=text):
+            make()
+
+    @pytest.mark.parametrize(
+        "metric",
+        [
+            metrics.Weighted([0.0, 1.0]),
+            metrics.Mahalanobis([[1.0, 0.5], [0.5, 1.0]]),
+            metrics.Mahalanobis([[1.0, 0.0], [0.0, 0.0]]),  # one direction does not count
+            metrics.Mahalanobis(np.cov(study()[1].T.astype(np.float32))),
+            metrics.Mahalanobis(),
+            lambda a, b: abs(a - b).sum(-1),
+        ],
+    )
+    def test_and_then_they_tell_right_from_wrong(self, metric):
+        assert tarpon.tarp(*self.exact, metric=metric, rng=0).p_value > FALSE_ALARM
+        assert tarpon.tarp(*self.wrong, metric=metric, rng=0).p_value < FALSE_ALARM
+
+    @pytest.mark.parametrize("n_dims", [1, 2])
+    @pytest.mark.parametrize("reference", [Uniform(), Several(n=2)])
+    def test_those_that_do_not_add_up_are_no_several_references(self, reference, n_dims):
+        samples, theta = (points[..., :n_dims] for points in self.wrong)
+        with pytest.raises(ValueError, match=r"must reduce the last axis.*`.sum\(-1\)` missing"):
+            tarpon.tarp(samples, theta, metric=lambda a, b: (a - b) ** 2, reference=reference)
+
+    def test_those_that_overflow_are_refused(self):
+        samples, theta = (1e160 * points for points in self.wrong)
+        refused = pytest.raises(ValueError, match=r"finite numbers.*overflow")
+        with np.errstate(over="ignore"), refused:
+            tarpon.tarp(samples, theta, metric=lambda a, b: ((a - b) ** 2).sum(-1), rng=0)
+
+    def test_those_that_are_constant_are_warned_of(self):
+        for metric in (metrics.Lp(1e5), lambda a, b: 0 * (a - b).sum(-1)):
+            with pytest.warns(UserWarning, match="as far from its reference as the truth"):
+                tarpon.tarp(*self.wrong, metric=metric, rng=0)
+
+
+class TestReferencesKnowNoTruth:
+    samples, theta, _ = study(n_draws=19)
+
+    def points(self):
+        """Yield references made of the truths."""
+        yield self.theta
+        yield self.theta.astype(np.float32).astype(float)
+        yield np.stack([self.theta + 1, self.theta], axis=1)
+
+    @pytest.mark.parametrize("n_sims", [10, 200])
+    def test_or_are_refused(self, n_sims):
+        for points in self.points():
+            samples, theta = self.samples[:, :n_sims], self.theta[:n_sims]
+            if points.ndim == 2 and (points != self.theta).any():
+                samples = samples.astype(np.float32)  # truths get no more digits than draws
+            with pytest.raises(ValueError, match="references are the truths under test"):
+                tarpon.tarp(samples, theta, reference=_At(points[:n_sims]), rng=0)
+
+    def test_of_integers_too(self):
+        samples, theta = self.samples.round().astype(int), self.theta.round().astype(int)
+        with pytest.raises(ValueError, match="references are the truths under test"):
+            tarpon.tarp(samples, theta, reference=Fixed(theta), rng=0)
+
+    def test_nor_a_draw_that_is_ranked(self):
+        with pytest.raises(ValueError, match=r"are draw 3 of every simulation.*Posterior\(\)"):
+            tarpon.tarp(self.samples, self.theta, reference=Fixed(self.samples[3]), rng=0)
+        held = Fixed(self.samples[-1])
+        alone = tarpon.tarp(self.samples[:-1], self.theta, reference=held, rng=0)
+        assert alone.p_value > FALSE_ALARM
+
+    @pytest.mark.parametrize("n_values", [2, 5])
+    def test_while_others_may_meet_truths_by_chance(self, n_values):
+        rng = np.random.default_rng(0)
+        points = rng.integers(n_values, size=(21, 300, 2))
+        for n_sims in (3, 20, 300):
+            result = tarpon.tarp(
+                points[2:, :n_sims], points[0, :n_sims], reference=Fixed(points[1, :n_sims]), rng=0
+            )
+            assert result.p_value > FALSE_ALARM
+
+
+class _At:
+    """References of a user's own."""
+
+    def __init__(self, points):
+        self.points = points
+
+    def draw(self, sims, rng):
+        return self.points
+
+
+class TestMonitorsAskWhatTheyAreGiven:
+    samples, theta, _ = study(n_sims=300, n_dims=1)
+
+    def test_many_simulations_of_one_parameter_or_one_of_many(self):
+        samples, theta = self.samples[..., 0], self.theta[:, 0]
+        with pytest.raises(ValueError, match="one simulation of 300 parameters, or 300 simul"):
+            Monitor(rng=0).add(samples, theta)
+        assert Monitor(rng=0).add(samples[..., None], theta[:, None]).n_sims == 300
+        assert Monitor(rng=0).add(samples[:, None], theta[None]).n_sims == 1
+        named = [f"pixel {k}" for k in range(300)]
+        assert Monitor(rng=0).add(samples, theta, names=named).n_sims == 1
+
+    def test_once(self):
+        monitor = Monitor(rng=0).add(self.samples[None, :, :, 0].swapaxes(0, 1), self.theta.T)
+        assert monitor.add(self.samples[..., 0], self.theta[:, 0]).n_sims == 2
+
+    def test_and_not_where_it_is_clear(self):
+        assert Monitor(rng=0).add(self.samples[:, 0, 0], self.theta[0, 0]).n_sims == 1
+        assert Monitor(rng=0).add(self.samples[:, :10, 0], self.theta[:10, 0]).n_sims == 1
+        rows = list(self.samples.swapaxes(0, 1))
+        assert Monitor(rng=0).add(rows, self.theta[:, 0]).n_sims == 300

@@ -86,11 +86,13 @@ class Balls:
         drawn = reference.draw(sims, rng)
         points, left = drawn if isinstance(drawn, HeldOut) else (drawn, sims)
         centers = references.reference_points(points, sims.n_sims, sims.n_dims)
+        references.refuse_own_points(centers, left)
         return cls(centers, _metrics.fit(metric, sims)), left
 
     def scores(self, block: Block) -> Array:
         centers, points = beside(self.centers[block.where], block.points), double(block.points)
-        return self.metric(points if centers.ndim == 2 else points[:, :, None], centers)
+        points = points if centers.ndim == 2 else points[:, :, None]
+        return _metrics.distances(self.metric, points, centers)
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
         if isinstance(self.metric, _metrics.Fused):
