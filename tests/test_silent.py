@@ -216,3 +216,35 @@ class TestMonitorsAskWhatTheyAreGiven:
         assert Monitor(rng=0).add(self.samples[:, :10, 0], self.theta[:10, 0]).n_sims == 1
         rows = list(self.samples.swapaxes(0, 1))
         assert Monitor(rng=0).add(rows, self.theta[:, 0]).n_sims == 300
+
+
+class TestPlansReachTheirLevel:
+    def test_and_need_more_simulations_the_lower_it_is(self):
+        levels = (0.05, 0.01, 0.0015, 0.0009, 0.0001)
+        plans = [tarpon.plan(2, bias=0.5, n_draws=20, level=level, rng=0) for level in levels]
+        needed = [plan.n_sims[20] for plan in plans]
+        assert needed == sorted(needed)
+        assert needed[-1] < 1000
+        assert [plan.n_swaps for plan in plans] == [999, 999, 3333, 5555, 49999]
+        assert "n_swaps" not in str(plans[0])
+        assert "with `check(..., n_swaps=5555)`" in str(plans[3])
+
+    def test_and_the_check_that_they_plan_finds_the_error(self):
+        """Of ten studies, with 90 % power planned, at most two find it with probability 4e-7."""
+        plan = tarpon.plan(2, bias=0.5, n_draws=20, level=0.0009, rng=0)
+        found = 0
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            samples = rng.normal(size=(20, plan.n_sims[20], 2))
+            theta = rng.normal((0.5, 0.0), size=(plan.n_sims[20], 2))
+            check = tarpon.check(samples, theta, level=0.0009, n_swaps=plan.n_swaps, rng=0)
+            found += check.outcome == "inaccurate"
+        assert found > 2
+
+    @pytest.mark.parametrize(
+        ("n_dims", "more"),
+        [(10**6, {}), (10, {"level": 1e-9}), (1, {"level": 1e-320}), (2, {"n_draws": 10**8})],
+    )
+    def test_or_say_how_much_memory_they_would_take(self, n_dims, more):
+        with pytest.raises(ValueError, match=r"would take .* GB of memory"):
+            tarpon.plan(n_dims, bias=0.3, **more, rng=0)

@@ -173,6 +173,12 @@ def swap(
     return adder.finish(sims, recipe, features, joined(measured))
 
 
+def sums_bytes(n_rows: int, n_all: int, n_dims: int, n_chosen: int, n_features: int) -> int:
+    """Return about how large the sums of labellings are, of which `n_rows` have products."""
+    products = n_chosen * (n_chosen + n_features) + n_features
+    return 4 * (n_all * (4 * (2 * n_dims + 3) + n_dims + 1) + n_rows * products)
+
+
 @dataclass(frozen=True, eq=False)
 class _Recipe:
     """How the sums of some simulations are made, wherever that is done."""
@@ -196,8 +202,7 @@ class _Recipe:
 
     def n_bytes(self, n_dims: int, n_features: int) -> int:
         """Return about how large the sums are."""
-        products = len(self.chosen) * (len(self.chosen) + n_features) + n_features
-        return 4 * (self.n_all * (4 * (2 * n_dims + 3) + n_dims + 1) + self.n_rows * products)
+        return sums_bytes(self.n_rows, self.n_all, n_dims, len(self.chosen), n_features)
 
     def sums(
         self, sims: Simulations, *, parts: Mapping[str, Part], slope_of: Rows, features: Rows
@@ -405,9 +410,14 @@ def needs_at_least(n_sims: int, n_draws: int) -> None:
         )
 
 
+def fewest_swaps(level: float, n_at_level: int = 1) -> int:
+    """Return the number of swaps of which `n_at_level`, the truths among them, make the level."""
+    return max(ceil(min(round(n_at_level / level, 9), 1e18)) - 1, 1)
+
+
 def enough_swaps(n_swaps: int, level: float) -> int:
     """Return the number of swaps, with which a p-value of the level must be possible."""
-    n_swaps, fewest = _whole("n_swaps", n_swaps), max(ceil(round(1 / level, 9)) - 1, 1)
+    n_swaps, fewest = _whole("n_swaps", n_swaps), fewest_swaps(level)
     if n_swaps < fewest:
         raise ValueError(
             f"`n_swaps` must be at least {fewest} at level {level:g}, but got {n_swaps}: "
