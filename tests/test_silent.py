@@ -1,10 +1,15 @@
 """What used to be wrong without a word: each with a twin that must go through, or be found."""
 
+import json
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tarpon
 from tarpon import Monitor, Simulations, metrics
+from tarpon.adapters import files
+from tarpon.cli import main
 from tarpon.references import Fixed, Several, Uniform
 
 FALSE_ALARM = 1e-6  # of each statistical test, should a seed or a stream ever change
@@ -248,3 +253,81 @@ class TestPlansReachTheirLevel:
     def test_or_say_how_much_memory_they_would_take(self, n_dims, more):
         with pytest.raises(ValueError, match=r"would take .* GB of memory"):
             tarpon.plan(n_dims, bias=0.3, **more, rng=0)
+
+
+class TestMissingChunksAreNamed:
+    samples, theta, _ = study()
+    kinds = pytest.mark.parametrize(
+        "more",
+        [{"compressors": None}, {}, {"shards": (99, 40, 2)}],
+        ids=["plain", "packed", "sharded"],
+    )
+
+    def store(self, path, samples=None, **more):
+        zarr = pytest.importorskip("zarr")
+        group = zarr.create_group(path)
+        samples = self.samples if samples is None else samples
+        chunks = tuple(20 if n == 200 else n for n in samples.shape)
+        group.create_array("samples", data=samples, chunks=chunks, **more)
+        group.create_array("theta", data=self.theta)
+        return group
+
+    def lose(self, path, *lost):
+        for chunk in lost:
+            (path / "samples" / chunk).unlink()
+
+    @kinds
+    def test_with_their_array(self, tmp_path, more):
+        path = tmp_path / "a.zarr"
+        group = self.store(path, **more)
+        n = 5 if "shards" in more else 10
+        self.lose(path, "c/0/3/0")
+        text = rf"a.zarr/samples' lacks 1 of {n} chunks \(c/0/3/0\), which are read as 0.0"
+        with pytest.warns(UserWarning, match=text):
+            files.load(path)
+        with pytest.warns(UserWarning, match=text):
+            Simulations(group["samples"], self.theta)
+        self.lose(path, "c/0/0/0", "c/0/1/0", "c/0/2/0")
+        with pytest.warns(UserWarning, match=rf"4 of {n} chunks \(c/0/0/0, .*, c/0/2/0, …\)"):
+            files.load(path)
+
+    @kinds
+    def test_and_only_those(self, tmp_path, more):
+        """A chunk of zeros that was written is there."""
+        samples = self.samples.copy()
+        samples[:, 40:80] = 0.0
+        for k, kept in enumerate(({}, {"config": {"write_empty_chunks": True}})):
+            path = tmp_path / f"{k}.zarr"
+            self.store(path, samples if kept else None, **more, **kept)
+            np.testing.assert_array_equal(
+                files.load(path).samples[:, :], samples if kept else self.samples
+            )
+
+    def test_of_stores_that_are_no_folder(self):
+        zarr = pytest.importorskip("zarr")
+        memory = zarr.storage.MemoryStore()
+        group = self.store(memory)
+        Simulations(group["samples"], group["theta"])
+        del memory._store_dict["samples/c/0/7/0"]
+        with pytest.warns(UserWarning, match=r"lacks 1 of 10 chunks \(c/0/7/0\)"):
+            Simulations(group["samples"], group["theta"])
+
+    def test_of_turned_arrays(self, tmp_path):
+        path = tmp_path / "a.zarr"
+        turned = {"dimension_names": ["sim", "param", "draw"]}
+        self.store(path, self.samples.transpose(1, 2, 0), **turned)
+        assert files.load(path).n_draws == 99
+        self.lose(path, "c/4/0/0")
+        with pytest.warns(UserWarning, match=r"lacks 1 of 10 chunks \(c/4/0/0\)"):
+            files.load(path)
+
+    def test_by_inspect_too(self, tmp_path):
+        path = tmp_path / "a.zarr"
+        self.store(path)
+        assert CliRunner().invoke(main, ["inspect", str(path)]).stdout.count("Warning") == 0
+        self.lose(path, "c/0/3/0")
+        said = CliRunner().invoke(main, ["inspect", str(path)])
+        assert said.exit_code == 0
+        assert "lacks 1 of 10 chunks (c/0/3/0)" in " ".join(said.stdout.split())
+        said = CliRunner().invoke(main, ["inspect", str(path), "--json"])
+        assert "c/0/3/0" in json.loads(said.stdout)["warnings"][0]

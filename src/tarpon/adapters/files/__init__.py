@@ -4,6 +4,7 @@ The formats, what arrays are called, and what is refused: docs/files.md.
 """
 
 import shlex
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -95,16 +96,20 @@ def inspect(
         Entry(short(name), one.shape, one.kind, one.n_bytes, roles.get(name, ""))
         for name, one in opened.found.items()
     )
-    try:
-        holds, problem = str(load(path, theta=theta, arrays=arrays, most_bytes=most_bytes)), ""
-    except (ValueError, TypeError) as error:
-        holds, problem = "", str(error)
+    holds = problem = ""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            holds = str(load(path, theta=theta, arrays=arrays, most_bytes=most_bytes))
+        except (ValueError, TypeError) as error:
+            problem = str(error)
     words = ["tarpon", "check" if "samples" in opened.picks else "hpd", str(path)]
     words += ["--theta", str(theta)] if theta is not None else []
     for role, name in (arrays or {}).items():
         words += ["--array", f"{role}={name or ''}"]
+    said = tuple(str(warning.message) for warning in warned)
     what = formats.what(opened.path)
-    return Contents(str(path), what, entries, holds, problem, shlex.join(words))
+    return Contents(str(path), what, entries, holds, problem, shlex.join(words), said)
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,7 @@ class Contents:
         holds: What they are together, if they can be tested.
         problem: Why not, if not.
         command: What tests them, on the command line.
+        warnings: What is odd about them.
     """
 
     path: str
@@ -137,6 +143,7 @@ class Contents:
     holds: str
     problem: str
     command: str
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         rows = [("name", "shape", "type", "size", "taken as")]
@@ -150,7 +157,8 @@ class Contents:
         )
         n = len(self.entries)
         head = f"{self.path} is {self.what} of {n} array{'s' if n != 1 else ''}."
-        return "\n".join([head, *(f"  {line}" for line in lines), self.verdict])
+        odd = (f"Warning: {warning}" for warning in self.warnings)
+        return "\n".join([head, *(f"  {line}" for line in lines), *odd, self.verdict])
 
     @property
     def verdict(self) -> str:
