@@ -55,6 +55,12 @@ class Plants(Protocol):
         ...
 
 
+def sums_bytes(n_rows: int, n_all: int, n_dims: int, n_chosen: int, n_features: int) -> int:
+    """Return about how large the sums of labellings are, of which `n_rows` have products."""
+    products = n_chosen * (n_chosen + n_features) + n_features
+    return 4 * (n_all * (4 * (2 * n_dims + 3) + n_dims + 1) + n_rows * products)
+
+
 @dataclass(frozen=True, eq=False)
 class Recipe:
     """Everything that the sums of some simulations depend on, besides the simulations.
@@ -87,8 +93,7 @@ class Recipe:
 
     def n_bytes(self, n_dims: int, n_features: int) -> int:
         """Return about how large the sums are."""
-        products = len(self.chosen) * (len(self.chosen) + n_features) + n_features
-        return 4 * (self.n_all * (4 * (2 * n_dims + 3) + n_dims + 1) + self.n_rows * products)
+        return sums_bytes(self.n_rows, self.n_all, n_dims, len(self.chosen), n_features)
 
     def sums(
         self, sims: Simulations, *, parts: Mapping[str, Part], slope_of: Rows, features: Rows

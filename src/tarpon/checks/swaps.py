@@ -207,10 +207,14 @@ def needs_at_least(n_sims: int, n_draws: int) -> None:
         )
 
 
+def fewest_swaps(level: float, n_at_level: int = 1) -> int:
+    """Return the number of swaps of which `n_at_level`, the truths among them, make the level."""
+    return max(ceil(min(round(n_at_level / level, 9), 1e18)) - 1, 1)
+
+
 def enough_swaps(n_swaps: int, level: float) -> int:
     """Return the number of swaps, or raise if no p-value could be as small as the level."""
-    n_swaps = arguments.positive("n_swaps", n_swaps, 0)
-    fewest = max(ceil(round(1 / level, 9)) - 1, 1)
+    n_swaps, fewest = arguments.positive("n_swaps", n_swaps, 0), fewest_swaps(level)
     if n_swaps < fewest:
         raise ValueError(
             f"`n_swaps` must be at least {fewest} at level {level:g}, but got {n_swaps}: "

@@ -29,6 +29,7 @@ _FORMAT = 1
 _ADVERSARY = "adversary"
 _ADVERSARY_SHARE = 0.2
 _LARGEST_LOG = 700.0
+_MOST_UNASKED = 20  # parameters of a simulation alone that are not taken for simulations
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +116,14 @@ class Monitor:
             theta: The true parameters, `(n_dims,)` or `(n_sims, n_dims)`.
             x: What was observed, of any shape, or `(n_sims, ...)`.
             names: One name a parameter; those of the first simulation stay.
+
+        More than 20 parameters of a first simulation need an axis that counts simulations, or
+        names: the same shapes might be those of many simulations of one parameter.
         """
         if _is_single(samples, theta):
             samples, theta, x = _as_many(samples, theta, x)
+            if not self.n_sims and names is None:
+                one_simulation(len(samples), theta.shape[1])
         sims = given(samples, theta, x=x, names=names)
         sims = bound(sims, Run())
         if sims.n_dims:
@@ -374,6 +380,16 @@ def _as_many(
     if theta.ndim == 0:
         samples, theta = samples.reshape(-1, 1), theta[None]
     return samples[:, None], theta[None], None if x is None else shapes.array("x", x)[None]
+
+
+def one_simulation(n_draws: int, n: int) -> None:
+    """Raise if the shapes of one simulation might as well be those of many of one parameter."""
+    if n > _MOST_UNASKED:
+        raise ValueError(
+            f"`samples` ({n_draws}, {n}) and `theta` ({n},) may be one simulation of {n} "
+            f"parameters, or {n} simulations of one. Pass `samples[:, None], theta[None]` for the "
+            f"first, `samples[..., None], theta[:, None]` for the second."
+        )
 
 
 def same_scores(shares: Sequence[float], before: Sequence[float], names: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ docs/files.md lists the formats, the names of arrays, and the files that are ref
 """
 
 import shlex
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -95,16 +96,20 @@ def inspect(
         Entry(short(name), array.shape, array.kind, array.n_bytes, roles.get(name, ""))
         for name, array in opened.entries.items()
     )
-    try:
-        holds, problem = str(load(path, theta=theta, arrays=arrays, most_bytes=most_bytes)), ""
-    except (ValueError, TypeError) as error:
-        holds, problem = "", str(error)
+    holds = problem = ""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            holds = str(load(path, theta=theta, arrays=arrays, most_bytes=most_bytes))
+        except (ValueError, TypeError) as error:
+            problem = str(error)
     words = ["tarpon", "check" if "samples" in opened.picks else "hpd", str(path)]
     words += ["--theta", str(theta)] if theta is not None else []
     for role, name in (arrays or {}).items():
         words += ["--array", f"{role}={name or ''}"]
+    said = tuple(str(warning.message) for warning in warned)
     what = formats.what(opened.path)
-    return Contents(str(path), what, entries, holds, problem, shlex.join(words))
+    return Contents(str(path), what, entries, holds, problem, shlex.join(words), said)
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,7 @@ class Contents:
         holds: Simulations in the file, in words; empty if they cannot be tested.
         problem: Reason why they cannot be tested; empty if they can.
         command: Command that tests them.
+        warnings: Warnings about the arrays.
     """
 
     path: str
@@ -137,6 +143,7 @@ class Contents:
     holds: str
     problem: str
     command: str
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         rows = [("name", "shape", "type", "size", "used as")]
@@ -150,7 +157,8 @@ class Contents:
         )
         n = len(self.entries)
         head = f"{self.path} is {self.what} of {n} array{'s' if n != 1 else ''}."
-        return "\n".join([head, *(f"  {line}" for line in lines), self.verdict])
+        odd = (f"Warning: {warning}" for warning in self.warnings)
+        return "\n".join([head, *(f"  {line}" for line in lines), *odd, self.verdict])
 
     @property
     def verdict(self) -> str:
