@@ -264,7 +264,7 @@ def on(device, sims):
         array = getattr(sims, name)
         tensor = None if array is None else torch.tensor(array, device=device)
         object.__setattr__(moved, name, tensor)
-    for name in ("x", "_box", "names"):
+    for name in ("x", "_known", "names"):
         object.__setattr__(moved, name, getattr(sims, name))
     return moved
 
