@@ -44,7 +44,7 @@ class TestTheZoo:
             assert sims.samples.shape == (10, 20, n_dims)
 
     def test_refuses_unknown_animals(self):
-        with pytest.raises(ValueError, match="must be one of exact, narrow"):
+        with pytest.raises(ValueError, match="must be one of 'exact', 'narrow'"):
             zoo("unicorn")
 
 
@@ -368,7 +368,7 @@ class TestLearnedReferences:
                 ValueError, match="`Learned` holds simulations that are under test"
             ):
                 tarpon.tarp(sims, reference=references.Learned(theta, x))
-        with pytest.raises(ValueError, match="`method` must be one of neighbour"):
+        with pytest.raises(ValueError, match="`method` must be one of 'neighbour'"):
             tarpon.tarp(sims, reference=references.Learned(other.theta, other.x, "magic"))
         with pytest.raises(ValueError, match="needs a pool with 2 parameters"):
             tarpon.tarp(sims, reference=references.Learned(other.theta[:, :1], other.x))

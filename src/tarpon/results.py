@@ -11,6 +11,7 @@ import numpy as np
 
 from . import bands, curves, verdict
 from ._base import arguments, disk, optional, text
+from ._base.text import clean
 from ._base.types import RNG, Floats
 from ._version import __version__
 from .bands import Band
@@ -51,6 +52,10 @@ class Result:
     n_dropped: int = 0
     settings: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(clean(name) for name in self.names))
+        object.__setattr__(self, "test", clean(self.test))
+
     @cached_property
     def curve(self) -> Curve:
         """Expected coverage against credibility level."""
@@ -88,6 +93,12 @@ class Result:
         They show how much the curve would move with other simulations. They are no test: use
         `p_value` and `band` for that.
         """
+        n, n_scores = arguments.positive("n", n), len(self.names)
+        arguments.affordable(
+            16.0 * n * (self.ranks.n_draws + 2) * n_scores,
+            f"`n` = {arguments.shown(n)} curves",
+            "Ask for fewer: a thousand show how much a curve moves.",
+        )
         return curves.bootstrap(self.ranks, n, np.random.default_rng(arguments.seed(rng)))
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
@@ -185,7 +196,7 @@ class Result:
             "settings": self.settings,
             "versions": versions(),
         }
-        with Path(path).open("wb") as file:
+        with arguments.path(path).open("wb") as file:
             np.savez(file, ranks=self.ranks.values, about=np.array(json.dumps(about)))
 
     @property
@@ -239,7 +250,7 @@ def load(path: str | Path) -> Result:
         True
     """
     try:
-        with np.load(disk.existing(path), allow_pickle=False) as file:
+        with np.load(disk.existing(arguments.path(path)), allow_pickle=False) as file:
             about, ranks = json.loads(str(file["about"])), file["ranks"]
         if about["format"] != _FORMAT:
             raise ValueError(f"it has format {about['format']}, and this version reads {_FORMAT}")

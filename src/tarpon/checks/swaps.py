@@ -21,8 +21,7 @@ import numpy as np
 from numpy.random import Generator
 
 from .. import backends, regions
-from .._base import arrays, threads
-from .._base.arguments import _whole
+from .._base import arguments, arrays, threads
 from .._base.arrays import Results, Rows, Window, joined
 from .._base.types import Array, Floats, Ints
 from ..ranks import N_LEVELS
@@ -407,10 +406,25 @@ def needs_at_least(n_sims: int, n_draws: int) -> None:
 
 def enough_swaps(n_swaps: int, level: float) -> int:
     """Return the number of swaps, with which a p-value of the level must be possible."""
-    n_swaps, fewest = _whole("n_swaps", n_swaps), max(ceil(round(1 / level, 9)) - 1, 1)
+    n_swaps = arguments.positive("n_swaps", n_swaps, 0)
+    fewest = max(ceil(round(1 / level, 9)) - 1, 1)
     if n_swaps < fewest:
         raise ValueError(
             f"`n_swaps` must be at least {fewest} at level {level:g}, but got {n_swaps}: "
             f"the p-value is never below 1 / (n_swaps + 1)."
         )
     return n_swaps
+
+
+def affordable_swaps(n_swaps: int, sims: Simulations, n_features: int) -> None:
+    """Raise if the sums and labels of so many swaps do not fit into memory."""
+    chosen = min(sims.n_dims, 128)
+    sums = 9 * sims.n_dims + 13 + chosen * (chosen + n_features) + n_features
+    labels = min(sims.n_sims, passes.step(sims, _BLOCK_BYTES))
+    # Measured: sums are there three times, labels more than twice, and statistics of families.
+    arguments.affordable(
+        n_swaps * (12.0 * sums + 20.0 * labels + 600.0),
+        f"`n_swaps` = {arguments.shown(n_swaps)}",
+        "The smallest p-value is 1 / (n_swaps + 1), so 9999 are enough for most levels: ask for "
+        "fewer.",
+    )

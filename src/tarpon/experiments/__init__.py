@@ -7,6 +7,7 @@ and claims about these. `reproduce` runs one and writes all of it down.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .._base import arguments
 from .._base.threads import one_thread_each
 from ._blindspots import blindspots
 from ._errata import errata
@@ -61,8 +62,7 @@ def reproduce(name: str, lab: Lab) -> Outcome:
         >>> sorted(path.name for path in Path("figures").iterdir())
         ['README.md', 'bias.json', 'bias.pdf', 'bias.png']
     """
-    if name not in EXPERIMENTS:
-        raise ValueError(f"there is no experiment {name!r}, but {', '.join(EXPERIMENTS)}.")
+    arguments.one_of("name", name, list(EXPERIMENTS))
     # Threads of ours and threads of the linear algebra would wait for each other.
     with one_thread_each():
         outcome = EXPERIMENTS[name].run(lab)

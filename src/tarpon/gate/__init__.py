@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from .._base import arguments
 from .._base.text import Estimate, stated
 from ..checks import Check
 from ..checks.parameters import Parameter
@@ -45,17 +46,14 @@ class Gate:
     max_width_error: float | None = None
 
     def __post_init__(self) -> None:
-        if self.fail_on not in FAIL_ON:
-            raise ValueError(
-                f"`fail_on` must be one of {', '.join(FAIL_ON)}, but got {self.fail_on!r}."
-            )
+        arguments.one_of("fail_on", self.fail_on, list(FAIL_ON))
         for name in ("max_bias", "max_width_error"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"`{name}` must be positive, but got {value!r}.")
+            if getattr(self, name) is not None:
+                arguments.above_zero(name, getattr(self, name))
 
     def failures(self, check: Check) -> tuple[str, ...]:
         """Return why a check does not get through, in words; nothing if it does."""
+        arguments.instance("check", check, Check, "what `tarpon.check` returns")
         failed = []
         if check.outcome in FAIL_ON[self.fail_on]:
             why = f": {check.findings[0]}" if check.findings else ""

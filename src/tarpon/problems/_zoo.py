@@ -68,8 +68,8 @@ def zoo(
         >>> zoo("narrow", n_dims=10, rng=0)
         Simulations(200 simulations, 100 draws each, 10 parameters)
     """
-    if flaw not in FLAWS:
-        raise ValueError(f"`flaw` must be one of {', '.join(FLAWS)}, but got {flaw!r}.")
+    arguments.one_of("flaw", flaw, list(FLAWS))
+    arguments.sizes(n_sims=n_sims, n_draws=n_draws, n_dims=n_dims)
     draw = np.random.default_rng(arguments.seed(rng))
     study = _Study(
         x=np.sqrt(1.25) * draw.standard_normal((n_sims, n_dims)),

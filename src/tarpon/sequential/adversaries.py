@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.random import Generator
 
+from .._base import arguments
 from .._base.types import Array, ArrayLike, Floats
 from ..simulations.blocks import Block
 from ..simulations.shapes import array, finite
@@ -21,6 +22,7 @@ from .bets import log_mean, log_softmax_bet
 
 __all__ = ["Adversary", "Quadratic"]
 
+ADVERSARY = "an object with `fit(theta, samples, x)`, like `tarpon.adversaries.Quadratic()`"
 Score: TypeAlias = Callable[[Array, Array | None], Array]
 
 _FIRST, _GROWTH = 20, 1.25  # simulations before the first fit, and between one and the next
@@ -65,6 +67,10 @@ class Quadratic:
     """
 
     penalty: float = 100.0
+
+    def __post_init__(self) -> None:
+        if np.isinf(arguments.above_zero("penalty", self.penalty)):
+            raise ValueError(f"`penalty` must be finite, but got {self.penalty!r}.")
 
     def fit(self, theta: Array, samples: Array, x: Array | None) -> Score:
         """Return the quadratic that tells these truths from their draws best."""
@@ -217,7 +223,9 @@ class Gambler:
             return self
         points = np.stack(self.points[:wanted], axis=1)
         x = np.stack(self.x[:wanted]) if self.x else None
-        return replace(self, fitted=(wanted, self.adversary.fit(points[0], points[1:], x)))
+        score = self.adversary.fit(points[0], points[1:], x)
+        arguments.function("adversary.fit(theta, samples, x)", score, "a function of points and x")
+        return replace(self, fitted=(wanted, score))
 
     def joined(self, other: "Gambler") -> "Gambler":
         """Return a gambler who bet on both, on simulations that are independent."""

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ..._base import arguments, disk
+from ..._base.text import clean, size
 from ..._base.types import ArrayLike
 from ...simulations import Simulations
 from . import formats, roles
-from .entries import Found, memory, short, size
+from .entries import Found, memory
 
 _N_AXES = {"samples": 3, "theta": 2}
 
@@ -92,7 +93,7 @@ def inspect(
     opened = _File.of(path, theta, arrays, most_bytes)
     roles = {name: role for role, names in opened.picks.items() for name in names}
     entries = tuple(
-        Entry(short(name), one.shape, one.kind, one.n_bytes, roles.get(name, ""))
+        Entry(clean(name), one.shape, one.kind, one.n_bytes, roles.get(name, ""))
         for name, one in opened.found.items()
     )
     try:
@@ -218,10 +219,10 @@ class _File:
             for name, one in self.found.items()
             if name not in taken and one.is_numbers and len(one.shape) == _N_AXES[lack]
         ]
-        name = short(likely[0]) if likely else "NAME"
+        name = clean(likely[0]) if likely else "NAME"
         return (
             f"{str(self.path)!r} must hold `samples` and `theta`, or `log_prob_samples` and "
-            f"`log_prob_theta`, but holds {short(', '.join(self.found)) or 'none of them'}. Say "
+            f"`log_prob_theta`, but holds {clean(', '.join(self.found)) or 'none of them'}. Say "
             f"what is what with `arrays={{{lack!r}: {name!r}}}` (`--array {lack}={name}`), or "
             f"name a second file with `theta=` (`--theta FILE`)."
         )

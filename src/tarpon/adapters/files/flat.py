@@ -10,8 +10,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..._base.text import clean, size
 from ..._base.types import Array, ArrayLike
-from .entries import MOST_ARRAYS, Found, listed, short, size
+from .entries import MOST_ARRAYS, Found, listed
 
 _MOST_HEADER = 4096  # bytes; NumPy itself writes 118 for most arrays
 _MOST_JSON = 2**20
@@ -55,7 +56,7 @@ def npz(path: Path, limit: int) -> dict[str, Found]:
         for info in members:
             name = info.filename.removesuffix(".npy")
             if name in found:
-                raise ValueError(f"it holds {short(name)!r} twice")
+                raise ValueError(f"it holds {clean(name)!r} twice")
             with archive.open(info) as file:
                 shape, dtype, _ = _header(file)
                 there = info.file_size - file.tell()
@@ -129,7 +130,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], str]:
             raise ValueError
         dtype = np.dtype(header["descr"]) if isinstance(header["descr"], str) else np.dtype("V")
     except Exception as error:  # a parser that is given nonsense raises many things
-        raise ValueError(f"its header is not one: {short(text, 80)}") from error
+        raise ValueError(f"its header is not one: {clean(text, 80)}") from error
     return header["shape"], dtype, "F" if header["fortran_order"] else "C"
 
 
@@ -158,7 +159,7 @@ def _member(path: Path, name: str) -> Array:
 def _holds(name: str, declared: int, there: int) -> None:
     if declared != there:
         raise ValueError(
-            f"{short(name)!r} declares {size(declared)} of numbers, but {size(max(there, 0))} are "
+            f"{clean(name)!r} declares {size(declared)} of numbers, but {size(max(there, 0))} are "
             f"there: it was cut off or changed, so write it again"
         )
 
@@ -166,7 +167,7 @@ def _holds(name: str, declared: int, there: int) -> None:
 def _tensor(path: Path, name: str, about: Any, start: int, end: int) -> Found:
     shape, kind = tuple(about["shape"]), about["dtype"]
     if kind not in _TENSORS:
-        raise ValueError(f"{short(name)!r} is of type {short(kind)!r}, which NumPy lacks")
+        raise ValueError(f"{clean(name)!r} is of type {clean(kind)!r}, which NumPy lacks")
     dtype = np.dtype(_TENSORS[kind])
     low, high = about["data_offsets"]
     inside = type(low) is type(high) is int and 0 <= low <= high <= end - start

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..._base.text import clean, size
 from ..._base.types import ArrayLike
 from ...simulations.sources import InHDF5
-from .entries import MOST_ARRAYS, Found, listed, refused, short, size, tree
+from .entries import MOST_ARRAYS, Found, listed, refused, tree
 
 _MOST_JSON = 2**20
 _CODECS = {
@@ -37,9 +38,9 @@ def hdf5(path: Path, limit: int) -> dict[str, Found]:
     def visit(name: str, link: Any) -> bool | None:
         """Take note of one name; whatever is returned ends the walk."""
         if isinstance(link, h5py.ExternalLink):
-            found[name] = refused(f"is a link to another file, {short(link.filename)!r}")
+            found[name] = refused(f"is a link to another file, {clean(link.filename)!r}")
         elif isinstance(link, h5py.SoftLink):
-            found[name] = refused(f"is a link to {short(link.path)!r}: name that instead")
+            found[name] = refused(f"is a link to {clean(link.path)!r}: name that instead")
         else:
             array = file[name]
             loose.extend(_loose(array))
@@ -99,9 +100,9 @@ def netcdf(path: Path, limit: int) -> dict[str, Found]:
     inside = hdf5(path, limit)
     for name, array in inside.items():
         if array.refused:
-            raise ValueError(f"{short(name)!r} {array.refused}")
+            raise ValueError(f"{clean(name)!r} {array.refused}")
         if len(array.shape) == 1 and array.n_bytes > limit:  # an axis, which is read at once
-            raise ValueError(f"{short(name)!r} is said to be of {size(array.n_bytes)}")
+            raise ValueError(f"{clean(name)!r} is said to be of {size(array.n_bytes)}")
     found = {name: array for name, array in inside.items() if array.is_words}
     words = [name.rpartition("/")[2] for name in found]
     # Missing values become NaN, and packed ones what they stand for.
@@ -117,7 +118,7 @@ def zarr(path: Path, limit: int) -> dict[str, Found]:
     files = tree(path) if path.is_dir() else []
     for name, _, is_link in files:
         if is_link:
-            raise ValueError(f"{short(name)!r} is a link: a store holds its own files alone")
+            raise ValueError(f"{clean(name)!r} is a link: a store holds its own files alone")
     names = [name for name, _, _ in files if name.rpartition("/")[2] == "zarr.json"]
     if any(name.endswith((".zgroup", ".zarray")) for name, _, _ in files):
         raise ValueError("it is of version 2, where chunks may be pickled: write version 3")
@@ -169,12 +170,12 @@ def _measure(path: Path, array: Any) -> None:
     """Raise if words are said to be longer than the file: HDF5 takes their lengths on trust."""
     start, n_bytes = array.id.get_offset(), array.id.get_storage_size()
     if start is None or n_bytes != 16 * array.size:
-        raise ValueError(f"{short(array.name)!r} is in chunks: write words in one piece")
+        raise ValueError(f"{clean(array.name)!r} is in chunks: write words in one piece")
     with path.open("rb") as file:
         file.seek(start)
         places = np.frombuffer(file.read(n_bytes), [("length", "<u4"), ("place", "V12")])
     if places["length"].sum(dtype=np.int64) > path.stat().st_size:
-        raise ValueError(f"{short(array.name)!r} holds words that are longer than the file")
+        raise ValueError(f"{clean(array.name)!r} holds words that are longer than the file")
 
 
 def _in_xarray(array: Any) -> Found:
@@ -197,16 +198,16 @@ def _in_zarr(path: Path, name: str, about: dict[str, Any], n_files: int) -> Foun
     shape, kind = tuple(about["shape"]), about["data_type"]
     kind = kind["name"] if isinstance(kind, dict) else kind
     if kind not in _NUMBERS | _WORDS:
-        return refused(f"is of type {short(kind)!r}, which is none of plain numbers")
+        return refused(f"is of type {clean(kind)!r}, which is none of plain numbers")
     unknown = set(_codecs(about["codecs"])) - _CODECS
     if unknown:
-        return refused(f"is packed with {short(min(unknown))!r}, which is not opened")
+        return refused(f"is packed with {clean(min(unknown))!r}, which is not opened")
     if _PACKED & set(about.get("attributes", {})):
         return refused("is packed with a scale and an offset: write the numbers themselves")
     dtype = np.dtype("O" if kind in _WORDS else kind)
     chunk = tuple(about["chunk_grid"]["configuration"]["chunk_shape"])
     if len(chunk) != len(shape) or any(type(n) is not int or n < 1 for n in chunk):
-        return refused(f"is in chunks of {short(chunk)}, which do not fit its shape")
+        return refused(f"is in chunks of {clean(chunk)}, which do not fit its shape")
     n_chunks = prod(-(-n // k) for n, k in zip(shape, chunk, strict=True))
     if n_chunks > _EMPTY_CHUNKS + 100 * n_files:
         return refused(f"is said to be in {n_chunks} chunks, of which most are not there")

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._base.text import clean, size
 from ..._base.types import Array, ArrayLike
 from ...simulations import shapes
 from ...simulations.sources import Arranged, Joined
-from .entries import Found, short, size
+from .entries import Found
 
 SIM, DRAW, CHAIN, PARAM = "sim", "draw", "chain", "param"
 NAMES, OFFSETS = "names", "offsets"
@@ -78,7 +79,7 @@ def pick(found: Mapping[str, Found], asked: Mapping[str, str | None]) -> Picks:
     picks: Picks = {}
     for role, name in asked.items():
         if name is not None and name not in found:
-            holds = short(", ".join(found)) or "nothing"
+            holds = clean(", ".join(found)) or "nothing"
             raise ValueError(f"there is no array {name!r} to take for `{role}`: there is {holds}.")
         picks[role] = [] if name is None else [name]
     for role, names in (_in_groups(found) or _by_alias(found, set(picks))).items():
@@ -126,11 +127,11 @@ def afford(picks: Picks, found: Mapping[str, Found], limit: int) -> None:
 
 def _must_fit(role: str, name: str, array: Found) -> None:
     if array.refused:
-        raise ValueError(f"`{role}`, here {short(name)!r}, {array.refused}")
+        raise ValueError(f"`{role}`, here {clean(name)!r}, {array.refused}")
     if not (array.is_words if role == NAMES else array.is_numbers):
         wanted = "a list of words" if role == NAMES else "plain numbers"
         raise ValueError(
-            f"`{role}`, here {short(name)!r}, must be {wanted}, but is "
+            f"`{role}`, here {clean(name)!r}, must be {wanted}, but is "
             f"{array.shape} of {array.dtype}"
         )
 
@@ -161,7 +162,7 @@ def _called(found: Mapping[str, Found], role: str) -> list[str]:
         here = at_top or here
         if len(here) > 1:
             raise ValueError(
-                f"`{role}` may be {' or '.join(map(short, here))}: say which, with "
+                f"`{role}` may be {' or '.join(map(clean, here))}: say which, with "
                 f"`arrays={{{role!r}: ...}}`."
             )
         if here:
@@ -200,7 +201,7 @@ def _with_axes(role: str, name: str, found: Found, flat: bool) -> ArrayLike:
     needed = [SIM, DRAW] if what.draws else [SIM]
     if any(dims.count(dim) != 1 for dim in needed):
         raise ValueError(
-            f"`{role}`, here {short(name)!r}, has axes {short(dims)}, but needs "
+            f"`{role}`, here {clean(name)!r}, has axes {clean(dims)}, but needs "
             f"{' and '.join(f'`{dim}`' for dim in needed)} among them, once each"
         )
     drawn = tuple(dims.index(dim) for dim in (CHAIN, DRAW) if dim in dims) if what.draws else ()

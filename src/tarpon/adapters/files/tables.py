@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..._base.text import clean, size
 from ..._base.types import Array, Ints
-from .entries import Found, at_hand, listed, short, size
+from .entries import Found, at_hand, listed
 
 Columns = dict[str, Array]
 
@@ -41,7 +42,7 @@ def _columns(path: Path, limit: int) -> Columns:
     if _SIM not in columns:
         raise ValueError(
             f"a table has a column `sim` that says which simulation a row belongs to, but this "
-            f"one has {short(', '.join(columns))}"
+            f"one has {clean(', '.join(columns))}"
         )
     if not len(columns[_SIM]) or not np.isfinite(columns[_SIM]).all():
         raise ValueError("its column `sim` must hold a number in every row, and one row at least")
@@ -80,14 +81,14 @@ def _parquet(path: Path, limit: int) -> Columns:
         for field in file.schema_arrow:
             kind = field.type
             if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-                raise ValueError(f"its column {short(field.name)!r} holds {kind}, not numbers")
+                raise ValueError(f"its column {clean(field.name)!r} holds {kind}, not numbers")
         read = file.read(use_threads=False)
     return {name: np.asarray(read.column(name).to_numpy(), dtype=float) for name in names}
 
 
 def _distinct(names: list[str]) -> None:
     if not names or len(names) > _MOST_COLUMNS or len(set(names)) != len(names):
-        raise ValueError(f"its columns must have names that differ: {short(', '.join(names))}")
+        raise ValueError(f"its columns must have names that differ: {clean(', '.join(names))}")
 
 
 def _matched(sims: Array, truths: Columns) -> Columns:
@@ -119,7 +120,7 @@ def _arrays(columns: Columns) -> Columns:
     if any(name in columns for name in true):
         missing = [name for name in true if name not in columns]
         if missing:
-            raise ValueError(f"it has columns of truths, but none is called {short(missing[0])!r}")
+            raise ValueError(f"it has columns of truths, but none is called {clean(missing[0])!r}")
         found["theta"] = rows.truths(true)
     for name, (of_draws, of_truths) in _OF_DRAWS.items():
         if name in columns:
@@ -173,7 +174,7 @@ class _Rows:
             first = np.repeat(column[self.starts], self.n_draws)
             if not ((column == first) | (np.isnan(column) & np.isnan(first))).all():
                 raise ValueError(
-                    f"its column {short(name)!r} must not differ between rows of a simulation"
+                    f"its column {clean(name)!r} must not differ between rows of a simulation"
                 )
         where = self.order[self.starts]
         return np.stack([self.columns[name][where] for name in names], axis=-1)

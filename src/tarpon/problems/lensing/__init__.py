@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from ..._base import arguments
 from ..._base.threads import each
 from ..._base.types import Array, Floats
 from .galaxies import Galaxies, pictures
@@ -105,8 +106,8 @@ class Lensing:
         where :math:`C = \Sigma_0 (\Sigma_0 + \sigma_t^2 I)^{-1}, S = \sigma_t^2 C` is exact, and
         :math:`C = I, S = \sigma_t^2 I` is biased.
         """
-        if sampler not in SAMPLERS:
-            raise ValueError(f"`sampler` must be one of {SAMPLERS}, but got {sampler!r}.")
+        arguments.one_of("sampler", sampler, SAMPLERS)
+        arguments.sizes(n_steps=n_steps, n_dims=len(self.galaxies.mean) ** 2)
         prior, unit = self.galaxies.covariance, np.eye(len(self.galaxies.mean))
         smallest = np.sqrt(np.linalg.eigvalsh(self.posterior(self._no_data)[1])[0])
         sizes, modes = np.linalg.eigh(prior)
