@@ -62,7 +62,10 @@ class TestGate:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"fail_on": "always"}, "must be one of 'inaccurate', 'doubt', 'never', but got 'always'"),
+            (
+                {"fail_on": "always"},
+                "must be one of 'inaccurate', 'doubt', 'never', but got 'always'",
+            ),
             ({"max_bias": 0.0}, "`max_bias` must be positive"),
             ({"max_width_error": float("nan")}, "`max_width_error` must be positive"),
         ],

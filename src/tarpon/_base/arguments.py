@@ -41,7 +41,7 @@ def wrong(name: str, wanted: str, value: object, advice: str = "") -> str:
     return f"`{name}` must be {wanted}, but got {shown(value)}.{advice and ' '}{advice}"
 
 
-def seed(rng: RNG) -> int:
+def seed(rng: RNG, name: str = "rng") -> int:
     """Return the integer from which everything random of one call follows.
 
     A generator gives up 64 of its bits, so a second call with it goes on differently.
@@ -52,9 +52,9 @@ def seed(rng: RNG) -> int:
         return int(rng.integers(2**64, dtype=np.uint64))
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
         wanted = "a non-negative integer, a `numpy.random.Generator` or None"
-        raise TypeError(wrong("rng", wanted, rng))
+        raise TypeError(wrong(name, wanted, rng))
     if rng < 0:
-        raise ValueError(f"`rng` must not be negative, but got {shown(rng)}.")
+        raise ValueError(f"`{name}` must not be negative, but got {shown(rng)}.")
     return int(rng)
 
 
@@ -126,6 +126,13 @@ def function(name: str, value: _T, wanted: str, method: str = "__call__") -> _T:
     if not callable(getattr(value, method, None)):
         raise TypeError(wrong(name, wanted, value))
     return value
+
+
+def several(name: str, given: Iterable[_T], wanted: str) -> Iterable[_T]:
+    """Return things of which there may be several, which text is not."""
+    if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Iterable):
+        raise TypeError(wrong(name, wanted, given))
+    return given
 
 
 def words(name: str, given: Sequence[str], n: int, what: str, most: int = 200) -> tuple[str, ...]:

@@ -6,9 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._base import disk
+from .._base import arguments, disk
+from .._base.text import clean
 from .._base.types import Array, ArrayLike
-from ..simulations import Simulations
+from ..simulations import Simulations, shapes
 from . import _variables, chains
 
 Truths: TypeAlias = Mapping[str, ArrayLike] | Sequence[Mapping[str, ArrayLike]] | ArrayLike
@@ -31,6 +32,7 @@ def thinned(
     """
     steps: list[Array] = []
     names, wanted = None, named(theta, variables)
+    shapes.what_to_do(more.get("on_invalid", "raise"))
     for k, fit in enumerate(fits):
         wanted = list(fit) if wanted is None else wanted
         found, numbers = _variables.columns(picked(fit, wanted, k), 2)
@@ -43,15 +45,19 @@ def thinned(
 def named(theta: Truths, variables: Sequence[str] | None) -> list[str] | None:
     """Return the variables that are asked for, or that truths are named of."""
     if variables is not None:
-        return list(variables)
-    one = theta if isinstance(theta, Mapping) or not len(theta) else theta[0]
+        return list(arguments.several("variables", variables, "a list of names"))
+    one: Any = theta
+    if _variables.by_simulation(theta):
+        one = one[0]
     return list(one) if isinstance(one, Mapping) else None
 
 
 def some(wanted: list[str] | None) -> list[str]:
     """Return the variables to test, of which there must be some."""
     if not wanted:
-        raise ValueError("at least one fit of at least one variable is needed, but none came.")
+        raise ValueError(
+            f"at least one fit of at least one variable is needed, but `variables` are {wanted}."
+        )
     return wanted
 
 
@@ -60,8 +66,9 @@ def picked(fit: Mapping[str, ArrayLike], wanted: Sequence[str], k: int) -> dict[
     missing = [name for name in wanted if name not in fit]
     if missing:
         raise ValueError(
-            f"fit {k} has no draws of {', '.join(missing)}: it holds {', '.join(fit)}. Name what "
-            f"to test with `variables=`, or in `theta`."
+            f"fit {k} has no draws of {clean(', '.join(map(str, missing)))}: it holds "
+            f"{clean(', '.join(map(str, fit)))}. Name what to test with `variables=`, or in "
+            f"`theta`."
         )
     return {name: fit[name] for name in wanted}
 
@@ -70,8 +77,8 @@ def same(names: list[str] | None, found: list[str], k: int) -> list[str]:
     """Return the names of the parameters of fit `k`, which must be those before it had."""
     if names is not None and found != names:
         raise ValueError(
-            f"all fits must have the same parameters, but fit {k} has {', '.join(found)} and the "
-            f"first {', '.join(names)}."
+            f"all fits must have the same parameters, but fit {k} has "
+            f"{clean(', '.join(found))} and the first {clean(', '.join(names))}."
         )
     return found
 

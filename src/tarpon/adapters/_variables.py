@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from .._base import arguments
+from .._base.text import clean
 from .._base.types import Array, ArrayLike
 from ..simulations import shapes
 
@@ -21,7 +23,7 @@ def columns(variables: Mapping[str, ArrayLike], n_leading: int) -> tuple[list[st
         >>> names, numbers.shape
         (['mu', 'beta[0]', 'beta[1]'], (5, 3))
     """
-    arrays = {name: shapes.array(name, values) for name, values in variables.items()}
+    arrays = {str(name): shapes.array(clean(name), a) for name, a in variables.items()}
     leading = _leading(arrays, n_leading)
     names = [full for name, a in arrays.items() for full in _names(name, a.shape[n_leading:])]
     flat = [array.reshape(*leading, -1) for array in arrays.values()]
@@ -31,7 +33,7 @@ def columns(variables: Mapping[str, ArrayLike], n_leading: int) -> tuple[list[st
 def _leading(arrays: Mapping[str, Array], n_leading: int) -> tuple[int, ...]:
     leading = {array.shape[:n_leading] for array in arrays.values()}
     if len(leading) != 1 or len(shape := leading.pop()) != n_leading:
-        given = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        given = clean(", ".join(f"{name} {array.shape}" for name, array in arrays.items()))
         raise ValueError(
             f"all variables must have the same {n_leading} leading axes, but got "
             f"{given or 'no variables'}."
@@ -57,18 +59,25 @@ def truths(
             simulation, or an array that is in order already.
         variables: The names.
     """
-    if not isinstance(theta, Mapping) and len(theta) and isinstance(theta[0], Mapping):
+    if not isinstance(theta, Mapping) and by_simulation(theta):
         theta = {name: [named(one, name) for one in theta] for name in variables}
     if isinstance(theta, Mapping):
         return columns({name: named(theta, name) for name in variables}, 1)[1]
     return shapes.array("theta", theta)
 
 
+def by_simulation(theta: Any) -> bool:
+    """Return whether truths come as a list with one mapping per simulation."""
+    return isinstance(theta, list | tuple) and len(theta) > 0 and isinstance(theta[0], Mapping)
+
+
 def named(theta: Mapping[str, Any], name: str) -> Any:
     """Return the truth of one variable."""
+    arguments.instance("theta", theta, Mapping, "one dictionary of truths per simulation")
     if name not in theta:
+        holds = clean(", ".join(map(str, theta))) or "nothing"
         raise ValueError(
-            f"the truth of {name!r} is missing: `theta` holds {', '.join(theta) or 'nothing'}. "
+            f"the truth of {name!r} is missing: `theta` holds {holds}. "
             f"Add it, or leave the variable out of the draws."
         )
     return theta[name]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base.arguments import shown
 from .._base.types import Array, ArrayLike, Floats
 from ..simulations import Simulations, shapes
 
@@ -52,12 +53,15 @@ def thin(
         >>> thin(steps, rng.normal(size=(20, 1))).draws.most < 300
         True
     """
-    each = _each(chains, 3)
-    _one_for_each(len(each), shapes.array("theta", theta))
+    shapes.what_to_do(more.get("on_invalid", "raise"))
+    truths = shapes.truths(shapes.array("theta", theta))
+    each = _each("chains", chains, 3)
+    _one_for_each(len(each), truths)
     if log_prob_chains is None:
         worth = [_worth(chain) for chain in each]
     else:
-        densities = _each(log_prob_chains, 2)
+        densities = _each("log_prob_chains", log_prob_chains, 2)
+        _as_chains(each, densities)
         worth = [_worth(*both) for both in zip(each, densities, strict=True)]
     most = float(np.median(worth))
     too_short = _too_short(int(np.median([chain.shape[1] for chain in each])), most)
@@ -107,7 +111,11 @@ def effective(chain: ArrayLike, log_prob: ArrayLike | None = None) -> Floats:
         log_prob: The log-density of every step, `(n_chains, n_steps)`.
     """
     array_stats = _array_stats()
-    scores = _scores(shapes.array("chain", chain).astype(float), log_prob)
+    steps = _each("chain", [chain], 3)[0].astype(float)
+    if log_prob is not None:
+        log_prob = _each("log_prob", [log_prob], 2)[0]
+        _as_chains([steps], [log_prob])
+    scores = _scores(steps, log_prob)
     axes = {"chain_axis": 0, "draw_axis": 1}
     bulk = array_stats.ess(scores, method="bulk", **axes)
     tail = array_stats.ess(scores, method="tail", prob=_TAILS, **axes)
@@ -131,16 +139,16 @@ def _worth(chain: Array, log_prob: Array | None = None) -> float:
     return max(1.0, float(worth.min())) if len(worth) else float(chain.shape[0] * chain.shape[1])
 
 
-def _each(chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
+def _each(name: str, chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
     """Return one array `(n_chains, n_steps, ...)` a simulation."""
     if isinstance(chains, list | tuple):
-        rows = [shapes.array("chains", chain) for chain in chains]
+        rows = [shapes.array(name, chain) for chain in chains]
     else:
-        whole = shapes.array("chains", chains)
+        whole = shapes.array(name, chains)
         if whole.ndim not in (n_axes, n_axes + 1):
             wanted = ("n_chains", "n_steps", "n_sims", "n_dims")[: n_axes + 1]
             raise ValueError(
-                f"chains must be ({', '.join(wanted)}), or without the first axis for one chain "
+                f"`{name}` must be ({', '.join(wanted)}), or without the first axis for one chain "
                 f"each, but got {whole.shape}."
             )
         rows = list(np.moveaxis(whole, 2, 0) if whole.ndim == n_axes + 1 else whole.swapaxes(0, 1))
@@ -148,8 +156,9 @@ def _each(chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
     for i, row in enumerate(rows):
         if row.ndim != n_axes or row.shape[1] < 4:
             raise ValueError(
-                f"the chains of simulation {i} must be (n_chains, n_steps, n_dims) with 4 steps "
-                f"at least, but got {row.shape}."
+                f"`{name}` of simulation {i} must be (n_chains, n_steps, n_dims)"
+                f"{' without the last axis' * (n_axes == 2)} with 4 steps at least, but got "
+                f"{row.shape}."
             )
     return rows
 
@@ -160,6 +169,16 @@ def _one_for_each(n_given: int, theta: Array) -> None:
             f"`chains` must be (n_chains, n_steps, n_sims, n_dims) with the {len(theta)} "
             f"simulations of `theta`, or a list with one array for each of them, but they are of "
             f"{n_given}."
+        )
+
+
+def _as_chains(chains: list[Array], densities: list[Array]) -> None:
+    wanted = [chain.shape[:2] for chain in chains]
+    found = [density.shape for density in densities]
+    if found != wanted:
+        raise ValueError(
+            f"`log_prob_chains` must be like `chains` without the last axis, {shown(wanted)}, "
+            f"but got {shown(found)}."
         )
 
 

@@ -51,7 +51,8 @@ def from_sbi(
         progress: Called with what is being done, how many simulations are, and how many there
             are; without it there is a bar, on a terminal only.
     """
-    truths, observed = problem(theta, x, n_draws)
+    arguments.function("posterior", posterior, "a posterior of sbi", "sample")
+    truths, observed = problem(theta, x, n_draws, names, on_invalid, time_limit, progress)
     n_sims, n_dims = truths.shape
     each_x = _torch.tensor(x)
     seed = arguments.seed(rng)

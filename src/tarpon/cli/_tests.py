@@ -30,6 +30,7 @@ from ._app import (
     options,
     say,
     show,
+    where,
     wrapped,
     write_figure,
 )
@@ -200,8 +201,10 @@ def merge(folders: tuple[Path, ...], **given: Any) -> None:
     """
     from .._base.disk import about_folder
 
-    note = about_folder(folders[0]).get("note", {})
-    if "test" not in note:
+    note: Any = about_folder(folders[0]).get("note")
+    kinds = {"test": str, "file": str, "options": dict}
+    known = isinstance(note, dict) and all(isinstance(note.get(k), t) for k, t in kinds.items())
+    if not known or note["test"] not in ("tarp", "hpd", "sbc", "check"):
         raise Misuse(
             f"{str(folders[0])!r} was written by a program: it gets the answer by calling the "
             f"same function with `Engine(resume=..., on_missing='raise')`."
@@ -242,7 +245,7 @@ def _check_all(files: tuple[Path, ...], report: Path | None, **given: Any) -> No
         say(json.dumps(said[0] if len(said) == 1 else named, indent=2))
     else:
         for file, one, why in zip(files, checks, failures, strict=True):
-            _say_check(one, why, f"{file}:" if len(files) > 1 else "")
+            _say_check(one, why, f"{where(file)}:" if len(files) > 1 else "")
     _draw(checks[0], given["plot"], quiet=given["as_json"])
     if report:
         _write_report(report, files, checks, **given)
@@ -286,7 +289,7 @@ def _draw(result: Result | Check, path: Path | None, *, quiet: bool) -> None:
     if path is not None:
         write_figure(result.plot().figure, path)
         if not quiet:
-            say(f"figure: {path}")
+            say(f"figure: {where(path)}")
 
 
 def _write_report(path: Path, files: tuple[Path, ...], checks: list[Check], **given: Any) -> None:
@@ -300,7 +303,7 @@ def _write_report(path: Path, files: tuple[Path, ...], checks: list[Check], **gi
     ]
     write(path, *checks, names=_names(files), commands=commands)
     if not given["as_json"]:
-        say(f"report: {path}")
+        say(f"report: {where(path)}")
 
 
 def _names(files: tuple[Path, ...]) -> list[str]:

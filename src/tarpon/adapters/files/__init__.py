@@ -12,10 +12,11 @@ from typing import Any
 from ..._base import arguments, disk
 from ..._base.text import clean, size
 from ..._base.types import ArrayLike
-from ...simulations import Simulations
+from ...simulations import Simulations, shapes
 from . import formats, roles
 from .entries import Found, memory
 
+_LONGEST = 4096  # characters of a path that are printed
 _N_AXES = {"samples": 3, "theta": 2}
 
 
@@ -56,6 +57,7 @@ def load(
         >>> load("a.npy", theta="b.npy")
         Simulations(5 simulations, 9 draws each, 2 parameters)
     """
+    shapes.what_to_do(on_invalid)
     opened = _File.of(path, theta, arrays, most_bytes)
     taken = opened.read()
     if "samples" in taken and "theta" in taken:
@@ -93,7 +95,7 @@ def inspect(
     opened = _File.of(path, theta, arrays, most_bytes)
     roles = {name: role for role, names in opened.picks.items() for name in names}
     entries = tuple(
-        Entry(clean(name), one.shape, one.kind, one.n_bytes, roles.get(name, ""))
+        Entry(name, one.shape, one.kind, one.n_bytes, roles.get(name, ""))
         for name, one in opened.found.items()
     )
     try:
@@ -143,14 +145,15 @@ class Contents:
         rows = [("name", "shape", "type", "size", "taken as")]
         for one in self.entries:
             role = one.role or "-"
-            rows.append((one.name, str(one.shape), one.dtype, size(one.n_bytes), role))
+            kind = clean(one.dtype)
+            rows.append((clean(one.name), str(one.shape), kind, size(one.n_bytes), role))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = (
             "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         )
         n = len(self.entries)
-        head = f"{self.path} is {self.what} of {n} array{'s' if n != 1 else ''}."
+        head = f"{clean(self.path, _LONGEST)} is {self.what} of {n} array{'s' if n != 1 else ''}."
         return "\n".join([head, *(f"  {line}" for line in lines), self.verdict])
 
     @property
@@ -158,7 +161,7 @@ class Contents:
         """Whether it can be tested, and what to do next."""
         if self.problem:
             return f"It cannot be tested yet: {self.problem}"
-        return f"{self.holds}. To test it: {self.command}"
+        return f"{self.holds}. To test it: {clean(self.command, _LONGEST)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, ready for JSON."""
@@ -183,11 +186,12 @@ class _File:
         most_bytes: int | None,
     ) -> "_File":
         """Look into a file, and a second one with the truths if there is one."""
-        paths = [disk.existing(one).absolute() for one in (path, theta) if one is not None]
+        given = {"path": path} | ({} if theta is None else {"theta": theta})
+        paths = [disk.existing(arguments.path(p, name)).absolute() for name, p in given.items()]
         if most_bytes is not None:
             arguments.positive("most_bytes", most_bytes)
         limit = max(memory(one, most_bytes) for one in paths)
-        asked = dict(arrays or {})
+        asked = _asked(arrays)
         if theta is not None and not formats.is_table(paths[0]):
             found = _pair(paths[0], paths[1], limit, asked)
         else:
@@ -228,6 +232,16 @@ class _File:
         )
 
 
+def _asked(arrays: Mapping[str, str | None] | None) -> dict[str, str | None]:
+    """Return what arrays are called, by what they are."""
+    wanted = 'a dictionary of names, like `{"samples": "post/draws"}`'
+    asked = dict(arguments.instance("arrays", {} if arrays is None else arrays, Mapping, wanted))
+    for role, name in asked.items():
+        if not isinstance(role, str) or not isinstance(name, str | None):
+            raise TypeError(arguments.wrong("arrays", wanted, asked))
+    return asked
+
+
 def _pair(path: Path, theta: Path, limit: int, asked: dict[str, str | None]) -> dict[str, Found]:
     """Return what is in a file and, of a second one, the truths. An only array is what it must."""
     found, truths = formats.found(path, limit), formats.found(theta, limit)
@@ -235,6 +249,8 @@ def _pair(path: Path, theta: Path, limit: int, asked: dict[str, str | None]) -> 
         asked.setdefault("samples", *found)
     name = asked.pop("theta", None) or roles.only("theta", truths)
     if name not in truths:
-        raise ValueError(f"there is no array {name!r} in {str(theta)!r} to take for `theta`.")
+        raise ValueError(
+            f"there is no array {arguments.shown(name)} in {str(theta)!r} to take for `theta`."
+        )
     asked["theta"] = "theta"
     return found | {"theta": truths[name]}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._base import arguments
 from ..._base.text import clean, size
 from ..._base.types import Array, ArrayLike
 from ...simulations import shapes
@@ -74,13 +75,17 @@ def pick(found: Mapping[str, Found], asked: Mapping[str, str | None]) -> Picks:
     unknown = set(asked) - set(ROLES)
     if unknown:
         raise ValueError(
-            f"`arrays` says what is taken for {', '.join(ROLES)}, but got {sorted(unknown)}."
+            f"`arrays` says what is taken for {', '.join(ROLES)}, but got "
+            f"{arguments.shown(sorted(unknown))}."
         )
     picks: Picks = {}
     for role, name in asked.items():
         if name is not None and name not in found:
             holds = clean(", ".join(found)) or "nothing"
-            raise ValueError(f"there is no array {name!r} to take for `{role}`: there is {holds}.")
+            raise ValueError(
+                f"there is no array {arguments.shown(name)} to take for `{role}`: there is "
+                f"{holds}."
+            )
         picks[role] = [] if name is None else [name]
     for role, names in (_in_groups(found) or _by_alias(found, set(picks))).items():
         picks.setdefault(role, names)

@@ -54,7 +54,7 @@ def _csv(path: Path, limit: int) -> Columns:
         raise ValueError(
             f"it has {size(path.stat().st_size)}: keep large studies in .npy or .zarr"
         )
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:  # a byte-order mark is no name
         head = [name.strip() for name in next(text.reader([file.readline(2**20)]), [])]
         _distinct(head)
         numbers = np.loadtxt(file, delimiter=",", ndmin=2, comments=None, dtype=float)
