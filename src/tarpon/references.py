@@ -364,12 +364,14 @@ def _refuse_shared_rows(points: Array, tested: Array, who: str) -> None:
         )
 
 
-def reference_points(drawn: ArrayLike, n_sims: int, n_dims: int) -> Floats:
+def reference_points(
+    drawn: ArrayLike, n_sims: int, n_dims: int, name: str = "reference"
+) -> Floats:
     """Return finite reference points, (n_sims, n_dims), or several: (n_sims, n, n_dims)."""
-    drawn = array("reference", drawn)
+    drawn = array(name, drawn)
     if drawn.ndim not in (2, 3) or drawn.shape[:: drawn.ndim - 1] != (n_sims, n_dims):
         raise ValueError(
-            f"a reference must give one point a simulation, ({n_sims}, {n_dims}), or several, "
+            f"`{name}` must be ({n_sims}, {n_dims}), one point a simulation, or several, "
             f"({n_sims}, n, {n_dims}), but got {drawn.shape}."
         )
-    return finite("reference points", drawn.astype(float, copy=False))
+    return finite(f"points of `{name}`", drawn.astype(float, copy=False))

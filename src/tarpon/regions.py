@@ -14,6 +14,7 @@ from numpy.random import Generator
 
 from . import backends, references
 from . import metrics as _metrics
+from ._base import arguments
 from ._base.arrays import Rows, Window, beside, double, host, single
 from ._base.types import Array, ArrayLike, Floats, Ints
 from .metrics import L2, Metric
@@ -77,6 +78,9 @@ class Balls:
 
     centers: Rows
     metric: Metric = L2()
+
+    def __post_init__(self) -> None:
+        arguments.function("metric", self.metric, "a function of two points, like `L2()`")
 
     @classmethod
     def at(
@@ -194,6 +198,9 @@ class FromDraws:
 
     n: int = 16
 
+    def __post_init__(self) -> None:
+        arguments.positive("n", self.n)
+
     def scores(self, block: Block) -> Array:
         """Return one score a centre, infinite for the centre itself."""
         y = block.whitened.swapaxes(0, 1)
@@ -226,6 +233,9 @@ class Scores:
 
     function: Callable[[Array, Array | None], Array]
 
+    def __post_init__(self) -> None:
+        arguments.function("function", self.function, "a function of theta and x")
+
     def scores(self, block: Block) -> Array:
         return self.function(block.points, block.x)
 
@@ -248,6 +258,18 @@ class Values:
     def cut(self, where: slice) -> "Values":
         draws = self.samples[:, where]
         return Values(Window(draws, where.start), Window(self.theta[where], where.start))
+
+
+def fitting(region: Region, sims: Simulations) -> Region:
+    """Return a region whose centers, if it has any, are those of as many simulations."""
+    if isinstance(region, Balls | FromPoints):
+        sizes = sims.n_sims, sims.n_dims
+        region = replace(
+            region, centers=references.reference_points(region.centers, *sizes, "centers")
+        )
+    if isinstance(region, FromPoints):
+        arguments.per_parameter("scale", arguments.floats("scale", region.scale), sims.n_dims)
+    return region
 
 
 def cut(region: Region, where: slice) -> Region:
@@ -288,12 +310,12 @@ def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
     values = where_it_is("scores", values, 1)
     if values.shape[:2] != shape or values.ndim not in (2, 3):
         raise ValueError(
-            f"scores must be {shape} (points, simulations), or have one more axis for several "
+            f"`scores` must be {shape} (points, simulations), or have one more axis for several "
             f"scores, but got {tuple(values.shape)}. A score takes `theta` of shape (points, "
             f"simulations, n_dims) and reduces its last axis."
         )
     if (values != values).any():
-        raise ValueError("scores must be numbers, but some are NaN.")
+        raise ValueError("`scores` must be numbers, but some are NaN.")
     return values
 
 
@@ -303,6 +325,6 @@ def score_shapes(
     """Raise if scores that came as arrays have the wrong shapes, `draws` and `truths`."""
     if draws[:2] != (n_draws, n_sims) or truths != draws[1:] or len(draws) > 3:
         raise ValueError(
-            f"scores given as arrays must be ({n_draws}, {n_sims}) for the draws and ({n_sims},) "
-            f"for the truths, both with one more axis for several, but got {draws} and {truths}."
+            f"`scores` given as arrays must be ({n_draws}, {n_sims}) for draws and ({n_sims},) "
+            f"for truths, both with one more axis for several, but got {draws} and {truths}."
         )

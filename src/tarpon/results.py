@@ -249,8 +249,9 @@ def load(path: str | Path) -> Result:
         >>> tarpon.load("result.npz").p_value == result.p_value
         True
     """
+    path = arguments.path(path)
     try:
-        with np.load(disk.existing(arguments.path(path)), allow_pickle=False) as file:
+        with np.load(disk.existing(path), allow_pickle=False) as file:
             about, ranks = json.loads(str(file["about"])), file["ranks"]
         if about["format"] != _FORMAT:
             raise ValueError(f"it has format {about['format']}, and this version reads {_FORMAT}")

@@ -328,7 +328,7 @@ def _region(score: Score, sims: Simulations) -> Region:
     if isinstance(score, Values):
         score = score.samples, score.theta
     if isinstance(score, Region):
-        return score
+        return regions.fitting(score, sims)
     if callable(score):
         return Scores(score)
     draws, truths = score

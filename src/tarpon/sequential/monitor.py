@@ -314,8 +314,11 @@ class Monitor:
             >>> tarpon.Monitor.load("monitor.npz").n_sims
             20
         """
+        path = arguments.path(path)
+        if adversary is not None:
+            arguments.function("adversary", adversary, ADVERSARY, "fit")
         try:
-            with np.load(disk.existing(arguments.path(path)), allow_pickle=False) as file:
+            with np.load(disk.existing(path), allow_pickle=False) as file:
                 arrays = dict(file)
             about = json.loads(str(arrays["about"]))
             if about["format"] != _FORMAT:

@@ -150,6 +150,8 @@ class Simulations:
             )
         n_sims = shapes.n_entries("log_prob_theta", log_prob_theta)
         listed = weights.by_simulation(log_prob_samples, n_sims)
+        if not listed:
+            log_prob_samples = shapes.array("log_prob_samples", log_prob_samples)
         samples: Any = (
             [np.empty((len(row), 0)) for row in log_prob_samples]
             if listed
@@ -245,7 +247,10 @@ class Simulations:
         """
         n, fewest = arguments.positive("n", n), self.draws.fewest
         if fewest <= n:
-            raise ValueError(f"holding out {n} of {fewest} draws leaves none to rank: draw more.")
+            raise ValueError(
+                f"`n` must be less than the number of draws, but got {n} of {fewest}: holding "
+                f"them out leaves none to rank."
+            )
         if self.weighted:
             return self._hold_out_weighted(n)
         if self._whole:

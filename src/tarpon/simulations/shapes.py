@@ -132,7 +132,7 @@ def row(draws: Array, index: int, n_dims: int) -> Array:
     draws = draws[:, None] if draws.ndim == 1 and n_dims == 1 else draws
     if draws.ndim != 2 or draws.shape[1] != n_dims or not len(draws):
         raise ValueError(
-            f"the draws of simulation {index} must be (n_draws, {n_dims}) with one draw at least, "
+            f"`samples` of simulation {index} must be (n_draws, {n_dims}) with one draw at least, "
             f"but got {draws.shape}."
         )
     return draws
