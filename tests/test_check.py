@@ -140,7 +140,7 @@ class TestFindings:
 
     def test_scores_of_wrong_shape_are_refused(self):
         sims = zoo("exact", rng=0)
-        with pytest.raises(ValueError, match=r"must be \(100, 200\) for the draws"):
+        with pytest.raises(ValueError, match=r"must be \(100, 200\) for draws"):
             tarpon.check(sims, scores={"a": (np.zeros((100, 199)), np.zeros(200))})
         with pytest.raises(ValueError, match="must reduce its last axis"):
             tarpon.check(sims, scores={"a": lambda theta, x: theta.sum()})

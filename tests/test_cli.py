@@ -101,7 +101,7 @@ class TestMisuse:
 
     def test_a_file_that_is_no_archive_is_refused(self, tmp_path):
         (tmp_path / "a.npz").write_text("not an archive")
-        self.fails("cannot be read as an .npz file", "tarp", tmp_path / "a.npz")
+        self.fails("does not start as such a file does", "tarp", tmp_path / "a.npz")
         np.save(tmp_path / "single.npy", np.zeros(3))
         self.fails("or give a second file with `theta=`", "tarp", tmp_path / "single.npy")
 

@@ -636,7 +636,7 @@ ODD = {"name": "regular", "configuration": {"chunk_shape": [0, -1]}}
 HOSTILE = {
     # .npy and .npz
     "empty.npz": (b"", r"'.*empty\.npz' is empty\.$"),
-    "text.npz": (b"not an archive", "cannot be read as an .npz file.*not a zip file"),
+    "text.npz": (b"not an archive", "does not start as such a file does.*end with .csv"),
     "cut.npz": (archive(**FEW)[:900], "cannot be read as an .npz file.*not a zip file"),
     "objects.npz": (archive(**FEW | {"samples": object_array()}),
                     r"`samples`.* must be plain numbers, but is \(1,\) of object"),
@@ -737,7 +737,7 @@ HOSTILE = {
     "same.csv": (b"sim,a,a\n0,1,2\n", "must have different names"),
     "nan.csv": (b"sim,a,true_a\nnan,1,2\n", "its column `sim` must have a number in every row"),
     "binary.csv": (b"\xff\xfe\x00\x01" * 10, "cannot be read as a table"),
-    "text.parquet": (b"not what it says", "cannot be read as a table"),
+    "text.parquet": (b"not what it says", "does not start as such a file does"),
     "words.parquet": (as_parquet(sim=[0, 1], a=["x", "y"]), "its column 'a' contains string, not"),
     "lists.parquet": (as_parquet(sim=[0, 1], a=[[1.0], [2.0]]), "its column 'a' contains list"),
 }  # fmt: skip

@@ -209,5 +209,5 @@ class TestVariables:
     def test_an_empty_list_of_fits_is_refused(self):
         with pytest.raises(ValueError, match="at least one fit"):
             from_mcmc([], [])
-        with pytest.raises(TypeError, match="a fit must have a group `posterior`"):
+        with pytest.raises(TypeError, match="must have a group `posterior`"):
             from_mcmc([3.0], {"mu": [0.0]})

@@ -83,7 +83,7 @@ def test_draws_hang_on_the_generator_alone(problem):
     first = both(x, 10, np.random.default_rng(6))
     np.testing.assert_array_equal(first["exact"], alone(x, 10, np.random.default_rng(6))["exact"])
     assert (first["exact"] != both(x, 10, np.random.default_rng(7))["exact"]).all()
-    with pytest.raises(ValueError, match="`sampler` must be one of"):
+    with pytest.raises(ValueError, match="`sampler` must be 'exact' or 'biased'"):
         problem.sampler("unbiased")
 
 

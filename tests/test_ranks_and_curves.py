@@ -216,7 +216,7 @@ class TestCounts:
 
     def test_scores_of_a_wrong_shape_are_refused(self):
         region = Scores(lambda theta, x: theta[:-1, :, 0])
-        with pytest.raises(ValueError, match=r"scores must be \(10, 40\) .*but got \(9, 40\)"):
+        with pytest.raises(ValueError, match=r"`scores` must be \(10, 40\) .*but got \(9, 40\)"):
             ranking.counts(integers(), region)
 
 

@@ -147,12 +147,42 @@ def test_a_stuck_sampler_does_not_keep_the_program_from_ending():
     assert not answer.stderr
 
 
-def test_everything_that_can_be_is_checked_before_drawing():
+@pytest.mark.parametrize(
+    ("error", "message", "wrong"),
+    [
+        (ValueError, r"`x` must have one entry a simulation, \(4, ...\)", {"x": np.zeros((3, 2))}),
+        (ValueError, r"`theta` must be \(n_sims, n_dims\)", {"theta": 0.0}),
+        (ValueError, "`n_draws` must be at least 1, but got 0", {"n_draws": 0}),
+        (ValueError, "`n_draws` = 10{12} .* would take", {"n_draws": 10**12}),
+        (ValueError, "`names` must name 2 parameters, but got 1", {"names": ["a"]}),
+        (ValueError, "`names` must differ", {"names": ["a", "a"]}),
+        (ValueError, "`on_invalid` must be 'raise' or 'drop'", {"on_invalid": "skip"}),
+        (ValueError, "`time_limit` must be positive, but got 0", {"time_limit": 0}),
+        (ValueError, "`n_workers` must be at least 1", {"n_workers": 0}),
+        (TypeError, "`executor` must be an executor", {"executor": 4}),
+        (TypeError, "`progress` must be a function", {"progress": True}),
+        (TypeError, "`rng` must be", {"rng": "seed"}),
+    ],
+)
+def test_everything_that_can_be_is_checked_before_drawing(error, message, wrong):
     theta, x = study(4)
-    with pytest.raises(ValueError, match=r"`x` must have one entry a simulation, \(4, ...\)"):
-        from_sampler(None, theta, x[:3])
-    with pytest.raises(ValueError, match="`n_draws` must be at least 1"):
-        from_sampler(None, theta, x, 0)
+    n_calls = []
+
+    def sampler(x, n_draws, rng):
+        n_calls.append(1)
+        return good(x, n_draws, rng)
+
+    given = {"theta": theta, "x": x, "n_draws": 9}
+    assert from_sampler(sampler, **given).n_sims == len(n_calls) == 4
+    with pytest.raises(error, match=message):
+        from_sampler(sampler, **given | wrong)
+    assert len(n_calls) == 4
+
+
+def test_a_sampler_must_be_one_and_give_what_it_was_asked_for():
+    theta, x = study(4)
+    with pytest.raises(TypeError, match=r"`sampler` must be a function .*, but got None"):
+        from_sampler(None, theta, x)
     with pytest.raises(RuntimeError, match=r"gave \(9, 3\) in place of \(9, 2\) draws"):
         from_sampler(lambda x, n: np.zeros((n, 3)), theta, x, 9)
 

@@ -96,7 +96,8 @@ class TestErrorsSayWhatToDo:
         self.raises("at least one simulation and one draw", SAMPLES[:, :0], THETA[:0])
 
     def test_simulations_without_parameters_are_refused(self):
-        sims = Simulations(SAMPLES[..., :0], THETA[:, :0])
+        self.raises("at least one parameter", SAMPLES[..., :0], THETA[:, :0])
+        sims = Simulations.of_densities(SAMPLES[..., 0], THETA[:, 0])
         for test in (tarpon.tarp, tarpon.sbc):
             with pytest.raises(ValueError, match="needs `samples` and `theta`"):
                 test(sims)

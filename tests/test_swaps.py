@@ -634,7 +634,7 @@ class TestPlants:
 
     def test_scores_of_plants_of_a_wrong_shape_are_refused(self):
         parts = few_parts(21, 7) | {"bad": Part(Scores(lambda theta, x: theta[:3, :, 0]))}
-        with pytest.raises(ValueError, match=r"scores must be \(14, 21\) .*but got \(3, 21\)"):
+        with pytest.raises(ValueError, match=r"`scores` must be \(14, 21\) .*but got \(3, 21\)"):
             swaps.swap(
                 small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
                 rng=np.random.default_rng(7), plants=Moved(0.0),

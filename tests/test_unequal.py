@@ -287,7 +287,7 @@ class TestRagged:
             (
                 [np.zeros((4, 2)), np.zeros((3, 2))],
                 {"log_weights": [np.zeros(4), np.zeros(4)]},
-                "lengths differ",
+                "as long as those of `samples`.*but got",
             ),
             ([np.zeros((4, 2))] * 2 + [np.zeros((3, 2))], {}, "list with one array"),
         ],

@@ -66,16 +66,20 @@ def get_tarp_coverage(
         >>> ecp.shape, alpha.shape
         ((51,), (51,))
     """
-    result = tarp(
-        samples, theta, reference=_reference(references), metric=_metric(metric, norm), rng=seed
-    )
+    for name, number in (("num_alpha_bins", num_alpha_bins), ("num_bootstrap", num_bootstrap)):
+        if number is not None:
+            arguments.sizes(**{name: number})
+    place, distance = _reference(references), _metric(metric, norm)
+    rng = arguments.seed(seed, "seed")
+    result = tarp(samples, theta, reference=place, metric=distance, rng=rng)
     level, n_sims = result.curve.level, result.ranks.n_sims
     if num_alpha_bins is None:
         num_alpha_bins = n_sims // 10 if n_sims >= _FEWEST_TO_BIN else _FEWEST_BINS
-    alpha = np.linspace(0.0, 1.0, arguments.positive("num_alpha_bins", num_alpha_bins) + 1)
+    alpha = np.linspace(0.0, 1.0, num_alpha_bins + 1)
     if not bootstrap:
         return np.interp(alpha, level, result.curve.ecp), alpha
-    curves = result.bootstrap(arguments.positive("num_bootstrap", num_bootstrap), rng=result.seed)
+    arguments.sizes(num_bootstrap=num_bootstrap, num_alpha_bins=num_alpha_bins)
+    curves = result.bootstrap(num_bootstrap, rng=result.seed)
     return np.stack([np.interp(alpha, level, ecp) for ecp in curves]), alpha
 
 

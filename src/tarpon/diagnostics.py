@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from ._base import arrays
+from ._base import arguments, arrays
 from ._base.arrays import Results
 from ._base.types import RNG, Array, ArrayLike, Floats, Ints
 from .engine import Engine
@@ -64,6 +64,9 @@ def tarp(
         >>> tarpon.tarp(sims, rng=0).p_value < 1e-6
         True
     """
+    where = "a reference, an object with `draw(sims, rng)`, like `tarpon.references.Uniform()`"
+    arguments.function("reference", reference, where, "draw")
+    arguments.function("metric", metric, "a function of two points, like `tarpon.metrics.L2()`")
     sims = given(samples, theta, x=x)
     shapes.needs_parameters(sims.n_dims)
     alerts.warn_if_chained(sims.samples, sims.log_weights)

@@ -67,16 +67,32 @@ class Engine:
     note: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.on_missing not in ("compute", "raise"):
-            raise ValueError(
-                f"`on_missing` must be 'compute' or 'raise', but got {self.on_missing!r}."
-            )
+        arguments.one_of("on_missing", self.on_missing, ("compute", "raise"))
+        if self.executor is not None and not hasattr(self.executor, "get_executor"):
+            wanted = "an executor of `concurrent.futures` or a Dask client"
+            arguments.function("executor", self.executor, wanted, "submit")
+        if self.progress is not None:
+            arguments.function("progress", self.progress, "a function (stage, n_done, n_total)")
+        arguments.instance("note", self.note, Mapping, "a dictionary")
+        _ = self._folders
         if self.resume is None and (self.shard or self.on_missing == "raise"):
-            raise ValueError("shards, and results to be merged, need a folder: pass `resume=`.")
-        if self.shard and not 0 <= self.shard[0] < self.shard[1]:
             raise ValueError(
-                f"`shard` must be (i, n) with i from 0 to n - 1, but got {self.shard}."
+                f"`shard` and `on_missing='raise'` need a folder of results, but `resume` is None "
+                f"and `shard` is {arguments.shown(self.shard)}: pass `resume=`."
             )
+        if self.shard is not None and not _is_shard(self.shard):
+            wanted = "two whole numbers (i, n) with i from 0 to n - 1"
+            raise ValueError(arguments.wrong("shard", wanted, self.shard))
+
+    @property
+    def _folders(self) -> tuple[Path, ...]:
+        """The folders of results, of which there are some or none."""
+        if self.resume is None:
+            return ()
+        given: Any = self.resume if isinstance(self.resume, list | tuple) else [self.resume]
+        if not given:
+            raise ValueError(arguments.wrong("resume", "one folder or several", given))
+        return tuple(arguments.path(folder, "resume") for folder in given)
 
     def start(self, identity: Callable[[], Mapping[str, Any]], rng: RNG) -> "Run":
         """Begin a test: open the folder, if any, and settle the seed.
@@ -87,8 +103,7 @@ class Engine:
         """
         if self.resume is None:
             return Run(self, arguments.seed(rng))
-        given = [self.resume] if isinstance(self.resume, str | Path) else self.resume
-        folders = tuple(Path(folder) for folder in given)
+        folders = self._folders
         about = plain({"format": _FORMAT, "tarpon": __version__, **identity()})
         seeds = {_settled(f, about, rng, self.note, self.on_missing == "raise") for f in folders}
         if len(seeds) > 1:
@@ -97,6 +112,13 @@ class Engine:
                 f"seed, or one folder."
             )
         return Run(self, seeds.pop(), folders)
+
+
+def _is_shard(given: object) -> bool:
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        return False
+    i, n = given
+    return isinstance(i, int) and isinstance(n, int) and 0 <= i < n
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,11 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 
 from . import backends
+from ._base import arguments
 from ._base.arrays import Results, double, host, namespace, to_device_of
+from ._base.text import clean
 from ._base.types import Array, Floats, Ints
 from .simulations import Simulations, passes, points_alone
-from .simulations.shapes import array
 
 __all__ = ["L1", "L2", "Lp", "Mahalanobis", "Metric", "Periodic", "Sphere", "Weighted"]
 
@@ -53,7 +54,16 @@ class Fused(Protocol):
 
 
 def fit(metric: Metric, sims: Simulations) -> Metric:
-    """Return the metric with its scale set."""
+    """Return the metric with its scale set, and numbers for as many parameters as there are."""
+    if isinstance(metric, Weighted | L1 | L2 | Lp | Periodic):
+        for name in ("weights", "period", "scale"):
+            numbers = getattr(metric, name, None)
+            if numbers is not None:
+                arguments.per_parameter(name, numbers, sims.n_dims)
+    if isinstance(metric, Mahalanobis) and metric.covariance is not None:
+        shape = (sims.n_dims, sims.n_dims)
+        if metric.covariance.shape != shape:
+            raise ValueError(arguments.wrong("covariance", f"of shape {shape}", metric.covariance))
     return metric.fit(sims) if isinstance(metric, Fittable) else metric
 
 
@@ -93,11 +103,13 @@ class Weighted:
     scale: Floats | float | None = None
 
     def __post_init__(self) -> None:
-        weights = array("weights", self.weights).astype(float)
+        weights = arguments.floats("weights", self.weights)
         if not np.isfinite(weights).all() or (weights < 0).any():
-            raise ValueError(f"`weights` must be finite and not negative, but got {weights}.")
+            raise ValueError(
+                f"`weights` must be finite and not negative, but got {clean(weights)}."
+            )
         if not weights.any():
-            raise ValueError(f"`weights` must not all be zero, but got {weights}.")
+            raise ValueError(f"`weights` must not all be zero, but got {clean(weights)}.")
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "scale", _scale(self.scale))
 
@@ -190,8 +202,7 @@ class Lp:
     scale: Floats | float | None = None
 
     def __post_init__(self) -> None:
-        if not self.p > 0:
-            raise ValueError(f"`p` must be positive, but got {self.p!r}.")
+        arguments.above_zero("p", self.p)
         object.__setattr__(self, "scale", _scale(self.scale))
 
     def __call__(self, a: Array, b: Array) -> Array:
@@ -226,9 +237,9 @@ class Periodic:
     scale: Floats | float | None = None
 
     def __post_init__(self) -> None:
-        period = np.asarray(self.period, dtype=float)
+        period = arguments.floats("period", self.period)
         if not (period > 0).all():
-            raise ValueError(f"`period` must be positive, but got {period}.")
+            raise ValueError(f"`period` must be positive, but got {clean(period)}.")
         object.__setattr__(self, "period", period)
         object.__setattr__(self, "scale", _scale(self.scale))
 
@@ -274,7 +285,8 @@ class Mahalanobis:
 
     def __post_init__(self) -> None:
         if self.covariance is not None:
-            covariance = _covariance(array("covariance", self.covariance).astype(float))
+            covariance = arguments.floats("covariance", self.covariance, "a matrix of numbers")
+            covariance = _covariance(covariance)
             object.__setattr__(self, "covariance", covariance)
 
     def __call__(self, a: Array, b: Array) -> Array:
@@ -331,9 +343,9 @@ class Sphere:
 def _scale(scale: Floats | float | None) -> Floats | None:
     if scale is None:
         return None
-    numbers = np.asarray(scale, dtype=float)
+    numbers = arguments.floats("scale", scale)
     if not np.isfinite(numbers).all() or not (numbers > 0).all():
-        raise ValueError(f"`scale` must be positive and finite, but got {scale}.")
+        raise ValueError(f"`scale` must be positive and finite, but got {clean(numbers)}.")
     return numbers
 
 

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from . import bands
+from ._base import arguments
 from ._base.text import Estimate
 from ._base.types import Floats
 from .verdict import normal_scores
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from .checks import Check
     from .checks.evidence import Pair, Trend
     from .results import Result
@@ -59,6 +59,8 @@ def coverage(
         confidence: The confidence of the band.
         ax: The axes to draw on; a new figure by default.
     """
+    _results(results)
+    confidence = arguments.probability("confidence", confidence)
     ax = _axes(ax)
     ax.plot([0, 1], [0, 1], color=_BAND, linewidth=0.8, zorder=1)
     _curves(ax, results, labels, confidence, subtract=False)
@@ -84,6 +86,8 @@ def difference(
         confidence: The confidence of the band.
         ax: The axes to draw on; a new figure by default.
     """
+    _results(results)
+    confidence = arguments.probability("confidence", confidence)
     ax = _axes(ax)
     ax.axhline(0, color=_BAND, linewidth=0.8, zorder=1)
     _curves(ax, results, labels, confidence, subtract=True)
@@ -108,6 +112,14 @@ def ranks(
         confidence: The confidence of the band.
         ax: The axes to draw on; a new figure by default.
     """
+    _results([result])
+    score = arguments.positive("score", score, 0)
+    if score >= len(result.names):
+        wanted = f"from 0 to {len(result.names) - 1}, which of the scores to draw"
+        raise ValueError(arguments.wrong("score", wanted, score))
+    if n_bins is not None:
+        arguments.positive("n_bins", n_bins)
+    confidence = arguments.probability("confidence", confidence)
     ax = _axes(ax)
     place, counts, low, high = rank_histogram(result, score, n_bins, confidence)
     ax.stairs(high, place, baseline=low, fill=True, color=_BAND, alpha=0.35,
@@ -149,6 +161,7 @@ def effects(check: "Check", *, ax: "Axes | None" = None) -> "Axes":
         check: A check.
         ax: The axes to draw on; a new figure by default.
     """
+    _shows("check", check, ("parameters", "evidence"), "what `tarpon.check` returns")
     ax = _axes(ax)
     bias = [parameter.bias for parameter in check.parameters]
     width = [parameter.width for parameter in check.parameters]
@@ -185,7 +198,9 @@ def pair(check: "Check", pair: "Pair | None" = None, *, ax: "Axes | None" = None
         pair: A pair of `check.evidence.pairs.worst`; the worst by default.
         ax: The axes to draw on; a new figure by default.
     """
+    _shows("check", check, ("parameters", "evidence"), "what `tarpon.check` returns")
     pair = _worst_pair(check) if pair is None else pair
+    _shows("pair", pair, ("names", "truths"), "one of `check.evidence.pairs.worst`")
     ax = _axes(ax)
     marginals = check.evidence.marginals
     scores = normal_scores(marginals.ranks.n_draws)
@@ -221,6 +236,7 @@ def trend(trend: "Trend", *, ax: "Axes | None" = None) -> "Axes":
         trend: A trend of the evidence of a check.
         ax: The axes to draw on; a new figure by default.
     """
+    _shows("trend", trend, ("place", "along"), "a trend of `check.evidence`")
     ax = _axes(ax)
     value, low, high = np.array([(e.value, e.low, e.high) for e in trend.error]).T
     right = 1.0 if trend.name is None else 0.0
@@ -252,13 +268,15 @@ def evidence(
         ax: The axes to draw on; a new figure by default.
     """
     if not monitors:
-        raise ValueError("at least one monitor is needed, but got none.")
+        raise ValueError("`monitors` must be at least one monitor, but got none.")
+    for monitor in monitors:
+        _shows("monitors", monitor, ("history", "level"), "`tarpon.Monitor` objects")
+    names = _labels(labels, len(monitors), "monitor")
     ax = _axes(ax)
     ax.axhline(1, color=_BAND, linewidth=0.8, zorder=1)
     for level in sorted({monitor.level for monitor in monitors}):
         ax.axhline(1 / level, color=_BAND, linewidth=1.2, linestyle="--", zorder=1,
                    label=f"inaccurate, at level {level:g}")  # fmt: skip
-    names = [None] * len(monitors) if labels is None else list(labels)
     for k, (monitor, name) in enumerate(zip(monitors, names, strict=True)):
         history = monitor.history
         ax.plot(
@@ -286,9 +304,12 @@ def panels(
         draw: The plot of each panel, `coverage` or `difference`.
         n_cols: The number of panels per row.
     """
-    if not results:
-        raise ValueError("at least one case is needed, but got none.")
-    n_cols = min(n_cols, len(results))
+    wanted = "a dictionary {case: {label: result}}"
+    for curves in (results, *arguments.instance("results", results, Mapping, wanted).values()):
+        if not arguments.instance("results", curves, Mapping, wanted):
+            raise ValueError("`results` must have at least one case and result, but got none.")
+    arguments.function("draw", draw, "a function like `plots.coverage`")
+    n_cols = min(arguments.positive("n_cols", n_cols), len(results))
     n_rows = -(-len(results) // n_cols)
     figure, axes = plt.subplots(
         n_rows, n_cols, figsize=(0.9 + 2.8 * n_cols, 0.7 + 3.0 * n_rows),
@@ -314,6 +335,8 @@ def one_legend(figure: "Figure", *, n_cols: int = 4) -> None:
         figure: A figure, with panels of any kind.
         n_cols: The number of entries per row.
     """
+    arguments.instance("figure", figure, Figure, "a figure of matplotlib")
+    arguments.positive("n_cols", n_cols)
     entries = {}
     for ax in figure.axes:
         entries.update(dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)))
@@ -326,7 +349,28 @@ def one_legend(figure: "Figure", *, n_cols: int = 4) -> None:
     )  # fmt: skip
 
 
+def _results(results: "Sequence[Result]") -> None:
+    """Raise unless these are results, and at least one."""
+    if not results:
+        raise ValueError("`results` must be at least one result, but got none.")
+    for result in results:
+        wanted = "what `tarp`, `sbc` or `hpd` return"
+        _shows("results", result, ("ranks", "curve"), wanted)
+
+
+def _shows(name: str, value: object, attributes: Sequence[str], wanted: str) -> None:
+    """Raise unless an object has what is drawn of it; its class lies in a storey above."""
+    if isinstance(value, type) or not all(hasattr(value, one) for one in attributes):
+        raise TypeError(arguments.wrong(name, wanted, value))
+
+
+def _labels(labels: Sequence[str] | None, n: int, what: str) -> "Sequence[str | None]":
+    return [None] * n if labels is None else arguments.words("labels", labels, n, what)
+
+
 def _axes(ax: "Axes | None") -> "Axes":
+    if ax is not None and not isinstance(ax, Axes):
+        raise TypeError(arguments.wrong("ax", "axes of matplotlib", ax))
     return plt.subplots(figsize=(4.2, 3.8), layout="constrained")[1] if ax is None else ax
 
 
@@ -338,8 +382,6 @@ def _curves(
     *,
     subtract: bool,
 ) -> None:
-    if not results:
-        raise ValueError("at least one result is needed, but got none.")
     sizes = {(result.ranks.n_sims, result.ranks.n_draws) for result in results}
     for n_sims, n_draws in sorted(sizes):
         band = bands.band(n_sims, n_draws, confidence)
@@ -370,7 +412,8 @@ def _lines(
     results: "Sequence[Result]", labels: Sequence[str] | None
 ) -> Iterator[tuple[str, Floats, Floats]]:
     """Yield the label, levels and expected coverage of every curve."""
-    for result, label in zip(results, labels or [""] * len(results), strict=True):
+    given = _labels(labels, len(results), "result")
+    for result, label in zip(results, given, strict=True):
         ecp = result.curve.ecp.reshape(len(result.curve.level), -1)
         for name, column in zip(result.names, ecp.T, strict=True):
             both = f"{label} {name}" if label and ecp.shape[1] > 1 else label or name

@@ -14,6 +14,7 @@ from numpy.random import Generator
 
 from ._base import arguments
 from ._base.arrays import host, rounded_like
+from ._base.text import clean
 from ._base.types import Array, ArrayLike, Floats
 from .simulations import Simulations, shapes
 
@@ -71,14 +72,24 @@ class Uniform:
     high: ArrayLike = None
     part: tuple[float, float] = (0.0, 1.0)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.part, tuple | list) or len(self.part) != 2:
+            wanted = "two fractions of the sides of the box, like (0.0, 0.5)"
+            raise TypeError(arguments.wrong("part", wanted, self.part))
+        for fraction in self.part:
+            arguments.between("part", fraction, 0, 1)
+
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
         """Return one point per simulation, uniform in the part of the box."""
+        corners = zip(("low", "high"), (self.low, self.high), sims.box, strict=True)
         low, high = (
-            np.broadcast_to(pooled if corner is None else corner, (sims.n_dims,)).astype(float)
-            for corner, pooled in zip((self.low, self.high), sims.box, strict=True)
+            np.broadcast_to(_given(name, box if given is None else given, sims), (sims.n_dims,))
+            for name, given, box in corners
         )
         if not (low <= high).all():
-            raise ValueError(f"`low` must not exceed `high`, but got {low} and {high}.")
+            raise ValueError(
+                f"`low` must not exceed `high`, but got {clean(low)} and {clean(high)}."
+            )
         start, stop = self.part
         fraction = rng.uniform(start, stop, size=(sims.n_sims, sims.n_dims))
         return low + fraction * (high - low)
@@ -101,8 +112,10 @@ class Normal:
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
         """Return one point per simulation, normal around the mean."""
         low, high = (np.asarray(corner, dtype=float) for corner in sims.box)
-        mean = (low + high) / 2 if self.mean is None else np.asarray(self.mean, dtype=float)
-        sd = (high - low) / 10 if self.sd is None else np.asarray(self.sd, dtype=float)
+        mean = (low + high) / 2 if self.mean is None else _given("mean", self.mean, sims)
+        sd = (high - low) / 10 if self.sd is None else _given("sd", self.sd, sims)
+        if (sd < 0).any():
+            raise ValueError(f"`sd` must not be negative, but got {clean(sd)}.")
         return rng.normal(mean, sd, size=(sims.n_sims, sims.n_dims))
 
 
@@ -116,13 +129,17 @@ class Fixed:
 
     points: ArrayLike
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", shapes.array("points", self.points))
+
     def draw(self, sims: Simulations, rng: Generator) -> Array:
         """Return the points, a single one repeated for all simulations."""
-        points = shapes.array("points", self.points)
+        points = self.points
         shape = (sims.n_sims, sims.n_dims)
         if points.shape not in (shape, shape[1:]) and not (points.ndim == 0 and shape[1] == 1):
             raise ValueError(
-                f"`Fixed` needs points of shape ({shape[1]},) or {shape}, but got {points.shape}."
+                f"`points` of `Fixed` must be of shape ({shape[1]},) or {shape}, but got "
+                f"{points.shape}."
             )
         return np.broadcast_to(points, shape)
 
@@ -147,15 +164,20 @@ class Prior:
 
     source: ArrayLike | Callable[[int, Generator], ArrayLike]
 
+    def __post_init__(self) -> None:
+        if not callable(self.source):
+            object.__setattr__(self, "source", shapes.array("source", self.source))
+
     def draw(self, sims: Simulations, rng: Generator) -> Array:
         """Return one point per simulation, chosen or sampled."""
         if callable(self.source):
-            return shapes.array("prior", self.source(sims.n_sims, rng))
-        points = shapes.array("prior", self.source)
+            return shapes.array("source", self.source(sims.n_sims, rng))
+        points = self.source
         points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
         if points.ndim != 2 or points.shape[1] != sims.n_dims or not len(points):
             raise ValueError(
-                f"`Prior` needs points of shape (n, {sims.n_dims}), but got {points.shape}."
+                f"`source` of `Prior` must be points of shape (n, {sims.n_dims}), but got "
+                f"{points.shape}."
             )
         _refuse_shared_rows(points, sims.theta, "Prior")
         return points[rng.integers(len(points), size=sims.n_sims)]
@@ -182,9 +204,16 @@ class Several:
     reference: Reference = Uniform()
     n: int = 10
 
+    def __post_init__(self) -> None:
+        arguments.function("reference", self.reference, "a reference with `draw`", "draw")
+        arguments.positive("n", self.n)
+
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
         """Return `n` points per simulation, `(n_sims, n, n_dims)`."""
-        drawn = [self.reference.draw(sims, rng) for _ in range(arguments.positive("n", self.n))]
+        n_bytes = 32.0 * self.n * sims.n_sims * sims.n_dims
+        advice = "Ask for fewer points per simulation."
+        arguments.affordable(n_bytes, f"`n` = {arguments.shown(self.n)} of `Several`", advice)
+        drawn = [self.reference.draw(sims, rng) for _ in range(self.n)]
         if any(isinstance(points, HeldOut) for points in drawn):
             raise ValueError(
                 "`Several` cannot wrap a reference that holds draws out, such as `Posterior`. "
@@ -240,12 +269,16 @@ class Around:
     function: Callable[[Array], ArrayLike]
     spread: ArrayLike = 0.0
 
+    def __post_init__(self) -> None:
+        arguments.function("function", self.function, "a function of the observations")
+
     def draw(self, sims: Simulations, rng: Generator) -> Array:
         """Return one point per simulation, the function of its observation plus noise."""
         x = shapes.needs_x(sims.x, "`Around`")
         points = shapes.array("points", self.function(x))
         points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
-        return points + np.asarray(self.spread) * rng.standard_normal(points.shape)
+        points = reference_points(points, sims.n_sims, sims.n_dims)
+        return points + _given("spread", self.spread, sims) * rng.standard_normal(points.shape)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -266,10 +299,22 @@ class Learned:
     x: ArrayLike
     method: str = "neighbour"
 
+    def __post_init__(self) -> None:
+        arguments.one_of("method", self.method, ("neighbour", "ridge", "boosted"))
+        theta, x = shapes.array("theta", self.theta), shapes.array("x", self.x)
+        if not theta.ndim or not len(theta) or theta.shape[:1] != x.shape[:1]:
+            raise ValueError(
+                f"`theta` and `x` of `Learned` must have one entry per simulation of the pool, "
+                f"but got {theta.shape} and {x.shape}."
+            )
+        for name, numbers in (("theta", theta), ("x", x)):
+            shapes.finite(f"`{name}` of the pool of `Learned`", numbers)
+            object.__setattr__(self, name, numbers)
+
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
         """Return one guess per simulation, from a model fitted to the other simulations."""
-        observed = shapes.needs_x(sims.x, "`Learned`")
-        theta, x = shapes.array("theta", self.theta), shapes.array("x", self.x)
+        observed = shapes.finite("observations `x`", shapes.needs_x(sims.x, "`Learned`"))
+        theta, x = self.theta, self.x
         theta = theta[:, None] if theta.ndim == 1 else theta
         if theta.shape[1:] != (sims.n_dims,) or x.shape[1:] != observed.shape[1:]:
             raise ValueError(
@@ -284,7 +329,15 @@ class Learned:
         return model.predict(observed.reshape(sims.n_sims, -1)).reshape(sims.n_sims, -1)
 
     def __repr__(self) -> str:
-        return f"Learned({len(np.asarray(self.theta))} simulations, method={self.method!r})"
+        return f"Learned({len(self.theta)} simulations, method={self.method!r})"
+
+
+def _given(name: str, value: ArrayLike, sims: Simulations) -> Floats:
+    """Return finite numbers, one for all parameters or one per parameter."""
+    numbers = arguments.per_parameter(name, arguments.floats(name, value), sims.n_dims)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"`{name}` must be finite, but got {clean(numbers)}.")
+    return numbers
 
 
 def _regressor(method: str, seed: int) -> "Pipeline":
@@ -304,7 +357,6 @@ def _regressor(method: str, seed: int) -> "Pipeline":
         "ridge": RidgeCV(np.geomspace(1e-3, 1e3, 13)),
         "boosted": MultiOutputRegressor(HistGradientBoostingRegressor(random_state=seed)),
     }
-    arguments.one_of("method", method, list(models))
     return make_pipeline(StandardScaler(), models[method])
 
 
@@ -357,12 +409,14 @@ def refuse_own_points(points: Floats, sims: Simulations) -> None:
         )
 
 
-def reference_points(drawn: ArrayLike, n_sims: int, n_dims: int) -> Floats:
-    """Return finite reference points, `(n_sims, n_dims)`, or several, `(n_sims, n, n_dims)`."""
-    drawn = shapes.array("reference", drawn)
+def reference_points(
+    drawn: ArrayLike, n_sims: int, n_dims: int, name: str = "reference"
+) -> Floats:
+    """Return finite reference points, (n_sims, n_dims), or several: (n_sims, n, n_dims)."""
+    drawn = shapes.array(name, drawn)
     if drawn.ndim not in (2, 3) or drawn.shape[:: drawn.ndim - 1] != (n_sims, n_dims):
         raise ValueError(
-            f"a reference must return one point per simulation, ({n_sims}, {n_dims}), or several, "
+            f"`{name}` must be ({n_sims}, {n_dims}), one point per simulation, or several, "
             f"({n_sims}, n, {n_dims}), but got {drawn.shape}."
         )
-    return shapes.finite("reference points", drawn.astype(float, copy=False))
+    return shapes.finite(f"points of `{name}`", drawn.astype(float, copy=False))

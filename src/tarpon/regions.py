@@ -14,6 +14,7 @@ from numpy.random import Generator
 
 from . import backends, references
 from . import metrics as _metrics
+from ._base import arguments
 from ._base.arrays import Rows, Window, double, host, single, to_device_of
 from ._base.types import Array, ArrayLike, Floats, Ints
 from .metrics import L2, Metric
@@ -77,6 +78,9 @@ class Balls:
 
     centres: Rows
     metric: Metric = L2()
+
+    def __post_init__(self) -> None:
+        arguments.function("metric", self.metric, "a function of two points, like `L2()`")
 
     @classmethod
     def at(
@@ -197,6 +201,9 @@ class FromDraws:
 
     n: int = 16
 
+    def __post_init__(self) -> None:
+        arguments.positive("n", self.n)
+
     def scores(self, block: Block) -> Array:
         """Return one score per centre, infinite for the centre itself."""
         y = block.whitened.swapaxes(0, 1)
@@ -229,6 +236,9 @@ class Scores:
 
     function: Callable[[Array, Array | None], Array]
 
+    def __post_init__(self) -> None:
+        arguments.function("function", self.function, "a function of theta and x")
+
     def scores(self, block: Block) -> Array:
         return self.function(block.points, block.x)
 
@@ -251,6 +261,18 @@ class Values:
     def cut(self, sims: slice) -> "Values":
         draws, truths = self.samples[:, sims], self.theta[sims]
         return Values(Window(draws, sims.start), Window(truths, sims.start))
+
+
+def fitting(region: Region, sims: Simulations) -> Region:
+    """Return a region, or raise if its centres are not those of as many simulations."""
+    if isinstance(region, Balls | FromPoints):
+        sizes = sims.n_sims, sims.n_dims
+        region = replace(
+            region, centres=references.reference_points(region.centres, *sizes, "centres")
+        )
+    if isinstance(region, FromPoints):
+        arguments.per_parameter("scale", arguments.floats("scale", region.scale), sims.n_dims)
+    return region
 
 
 def cut(region: Region, sims: slice) -> Region:
@@ -292,12 +314,12 @@ def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
     values = where_it_is("scores", values, 1)
     if values.shape[:2] != shape or values.ndim not in (2, 3):
         raise ValueError(
-            f"scores must be {shape} (points, simulations), with one more axis for several "
+            f"`scores` must be {shape} (points, simulations), with one more axis for several "
             f"scores, but got {tuple(values.shape)}. A score gets `theta` of shape (points, "
             f"simulations, n_dims) and must reduce its last axis."
         )
     if (values != values).any():
-        raise ValueError("scores must not contain NaN: return another number, or inf, instead.")
+        raise ValueError("`scores` must be numbers, but some are NaN.")
     return values
 
 
@@ -307,7 +329,6 @@ def score_shapes(
     """Raise if scores given as arrays, for draws and truths, have the wrong shapes."""
     if draws[:2] != (n_draws, n_sims) or truths != draws[1:] or len(draws) > 3:
         raise ValueError(
-            f"scores given as arrays must be ({n_draws}, {n_sims}) for the draws and ({n_sims},) "
-            f"for the truths, both with one more axis for several scores, but got {draws} and "
-            f"{truths}."
+            f"`scores` given as arrays must be ({n_draws}, {n_sims}) for draws and ({n_sims},) "
+            f"for truths, both with one more axis for several, but got {draws} and {truths}."
         )

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import bands, curves, verdict
 from ._base import arguments, disk, optional, text
+from ._base.text import clean
 from ._base.types import RNG, Floats
 from ._version import __version__
 from .bands import Band
@@ -50,6 +51,10 @@ class Result:
     draws: Draws
     n_dropped: int = 0
     settings: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(clean(name) for name in self.names))
+        object.__setattr__(self, "test", clean(self.test))
 
     @cached_property
     def curve(self) -> Curve:
@@ -93,6 +98,12 @@ class Result:
         They show how much the curve would vary with other simulations. To test accuracy, use
         `p_value` and `band`.
         """
+        n, n_scores = arguments.positive("n", n), len(self.names)
+        arguments.affordable(
+            16.0 * n * (self.ranks.n_draws + 2) * n_scores,
+            f"`n` = {arguments.shown(n)} curves",
+            "Ask for fewer: a thousand show how much a curve moves.",
+        )
         return curves.bootstrap(self.ranks, n, np.random.default_rng(arguments.seed(rng)))
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
@@ -191,7 +202,7 @@ class Result:
             "settings": self.settings,
             "versions": versions(),
         }
-        with Path(path).open("wb") as file:
+        with arguments.path(path).open("wb") as file:
             np.savez(file, ranks=self.ranks.values, about=np.array(json.dumps(about)))
 
     @property
@@ -244,6 +255,7 @@ def load(path: str | Path) -> Result:
         >>> tarpon.load("result.npz").p_value == result.p_value
         True
     """
+    path = arguments.path(path)
     try:
         with np.load(disk.existing(path), allow_pickle=False) as file:
             about, ranks = json.loads(str(file["about"])), file["ranks"]

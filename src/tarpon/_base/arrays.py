@@ -95,7 +95,9 @@ def kind(array: Array) -> str:
 @cache
 def _kind(dtype: Any) -> str:
     name = str(dtype).removeprefix("torch.")
-    return "f" if name == "bfloat16" else np.dtype(name).kind
+    if name == "bfloat16":
+        return "f"
+    return str(dtype.kind if hasattr(dtype, "kind") else np.dtype(name).kind)
 
 
 def namespace(array: Array) -> Any:

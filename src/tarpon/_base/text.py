@@ -1,4 +1,4 @@
-"""Numbers and estimates in words."""
+"""Numbers and estimates in words, and words from outside as a terminal may print them."""
 
 from dataclasses import dataclass
 
@@ -21,6 +21,31 @@ class Estimate:
         return f"{self.value:.0%} [{self.low:.0%}, {self.high:.0%}]"
 
 
+def clean(words: object, most: int = 200) -> str:
+    r"""Return words from outside as one line that does no more to a terminal than stand there.
+
+    Control characters, line breaks and marks that reverse the direction of writing are shown
+    escaped. The middle of a line that is too long is left out.
+
+    Arguments:
+        words: Names, paths or messages of other programs.
+        most: The largest number of characters.
+
+    Example:
+        >>> clean("mass\n\x1b[2Jaccurate")
+        'mass\\n\\x1b[2Jaccurate'
+    """
+    line = _shortened(str(words), most)
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    return _shortened(line, most)
+
+
+def _shortened(line: str, most: int) -> str:
+    n_last = most // 4
+    return line if len(line) <= most else f"{line[: most - n_last - 1]}…{line[-n_last:]}"
+
+
 def number(value: float, digits: int = 2) -> str:
     """Return a p-value or an e-value in digits, or its limit where doubles come to an end."""
     if value < _SMALLEST:
@@ -37,6 +62,15 @@ def stated(name: str, value: float, digits: int = 2) -> str:
     """Return `p = 0.012`, say, or `p < 1e-300`."""
     shown = number(value, digits)
     return f"{name} {shown}" if shown[0] in "<>" else f"{name} = {shown}"
+
+
+def size(n_bytes: float) -> str:
+    """Return a number of bytes as people say it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} TB"
 
 
 def dropped(n_dropped: int) -> str:

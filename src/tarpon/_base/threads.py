@@ -95,4 +95,15 @@ def n_allowed() -> int:
     """Return how many threads are allowed."""
     affinity = getattr(os, "sched_getaffinity", None)  # Only Linux has it.
     n_cpus = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return _most.get() or int(os.environ.get("TARPON_THREADS") or n_cpus)
+    return _most.get() or _asked_for() or n_cpus
+
+
+def _asked_for() -> int:
+    """Return how many threads the environment asks for, 0 where it does not say."""
+    given = os.environ.get("TARPON_THREADS", "").strip()
+    if given and not (given.isdecimal() and int(given)):
+        raise ValueError(
+            f"the environment variable `TARPON_THREADS` must be a whole number of threads, at "
+            f"least 1, but got {given!r}."
+        )
+    return int(given or 0)

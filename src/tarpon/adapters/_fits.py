@@ -6,9 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._base import disk
+from .._base import arguments, disk
+from .._base.text import clean
 from .._base.types import Array, ArrayLike
-from ..simulations import Simulations
+from ..simulations import Simulations, shapes
 from . import _variables, chains
 
 Truths: TypeAlias = Mapping[str, ArrayLike] | Sequence[Mapping[str, ArrayLike]] | ArrayLike
@@ -31,6 +32,7 @@ def thinned(
     """
     steps: list[Array] = []
     names, wanted = None, named(theta, variables)
+    shapes.what_to_do(more.get("on_invalid", "raise"))
     for k, fit in enumerate(fits):
         wanted = list(fit) if wanted is None else wanted
         columns, numbers = _variables.columns(picked(fit, wanted, k), 2)
@@ -43,15 +45,20 @@ def thinned(
 def named(theta: Truths, variables: Sequence[str] | None) -> list[str] | None:
     """Return the variables that were asked for, or the variables named in `theta`."""
     if variables is not None:
-        return list(variables)
-    by_name = theta if isinstance(theta, Mapping) or not len(theta) else theta[0]
+        return list(arguments.several("variables", variables, "a list of names"))
+    by_name: Any = theta
+    if _variables.by_simulation(theta):
+        by_name = by_name[0]
     return list(by_name) if isinstance(by_name, Mapping) else None
 
 
 def some(wanted: list[str] | None) -> list[str]:
     """Return the variables to test, or raise if there are none."""
     if not wanted:
-        raise ValueError("at least one fit of at least one variable is needed, but got none.")
+        raise ValueError(
+            f"at least one fit of at least one variable is needed, but got none: `variables` is "
+            f"{wanted}."
+        )
     return wanted
 
 
@@ -60,8 +67,9 @@ def picked(fit: Mapping[str, ArrayLike], wanted: Sequence[str], k: int) -> dict[
     missing = [name for name in wanted if name not in fit]
     if missing:
         raise ValueError(
-            f"fit {k} has no draws of {', '.join(missing)}, but of {', '.join(fit)}. Name the "
-            f"variables to test with `variables=`, or in `theta`."
+            f"fit {k} has no draws of {clean(', '.join(map(str, missing)))}: it contains "
+            f"{clean(', '.join(map(str, fit))) or 'nothing'}. Name the variables to test with "
+            f"`variables=`, or in `theta`."
         )
     return {name: fit[name] for name in wanted}
 
@@ -70,8 +78,8 @@ def same(first: list[str] | None, names: list[str], k: int) -> list[str]:
     """Return the names of the parameters of fit `k`, or raise if the first fit has others."""
     if first is not None and names != first:
         raise ValueError(
-            f"all fits must have the same parameters, but fit {k} has {', '.join(names)} and the "
-            f"first has {', '.join(first)}."
+            f"all fits must have the same parameters, but fit {k} has "
+            f"{clean(', '.join(names))} and the first has {clean(', '.join(first))}."
         )
     return names
 

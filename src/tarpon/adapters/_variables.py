@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from .._base import arguments
+from .._base.text import clean
 from .._base.types import Array, ArrayLike
 from ..simulations import shapes
 
@@ -20,7 +22,7 @@ def columns(variables: Mapping[str, ArrayLike], n_leading: int) -> tuple[list[st
         >>> names, numbers.shape
         (['mu', 'beta[0]', 'beta[1]'], (5, 3))
     """
-    arrays = {name: shapes.array(name, values) for name, values in variables.items()}
+    arrays = {str(name): shapes.array(clean(name), a) for name, a in variables.items()}
     leading = _leading(arrays, n_leading)
     names = [full for name, a in arrays.items() for full in elements(name, a.shape[n_leading:])]
     flat = [array.reshape(*leading, -1) for array in arrays.values()]
@@ -30,9 +32,9 @@ def columns(variables: Mapping[str, ArrayLike], n_leading: int) -> tuple[list[st
 def _leading(arrays: Mapping[str, Array], n_leading: int) -> tuple[int, ...]:
     leading = {array.shape[:n_leading] for array in arrays.values()}
     if len(leading) != 1 or len(shape := leading.pop()) != n_leading:
-        listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        listed = clean(", ".join(f"{name} {array.shape}" for name, array in arrays.items()))
         raise ValueError(
-            f"all variables must have the same {n_leading} leading axes, but got "
+            f"all `variables` must have the same {n_leading} leading axes, but got "
             f"{listed or 'no variables'}."
         )
     return shape
@@ -57,18 +59,25 @@ def truths(
             values per simulation, or an array `(n_sims, n_dims)`, which is returned.
         variables: Names of the variables.
     """
-    if not isinstance(theta, Mapping) and len(theta) and isinstance(theta[0], Mapping):
+    if not isinstance(theta, Mapping) and by_simulation(theta):
         theta = {name: [named(truth, name) for truth in theta] for name in variables}
     if isinstance(theta, Mapping):
         return columns({name: named(theta, name) for name in variables}, 1)[1]
     return shapes.array("theta", theta)
 
 
+def by_simulation(theta: object) -> bool:
+    """Return whether truths are a list with one mapping per simulation."""
+    return isinstance(theta, list | tuple) and len(theta) > 0 and isinstance(theta[0], Mapping)
+
+
 def named(theta: Mapping[str, ArrayLike], name: str) -> ArrayLike:
     """Return the truth of one variable, or raise if it is missing."""
+    arguments.instance("theta", theta, Mapping, "one dictionary of truths per simulation")
     if name not in theta:
+        known = clean(", ".join(map(str, theta))) or "nothing"
         raise ValueError(
-            f"`theta` must contain the truth of {name!r}, but contains "
-            f"{', '.join(theta) or 'nothing'}. Add it, or remove the variable from the draws."
+            f"`theta` must contain the truth of {name!r}, but contains {known}. Add it, or remove "
+            f"the variable from the draws."
         )
     return theta[name]

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from .._base.text import clean
 from .._base.types import Array
 from ..simulations import shapes
 
@@ -152,7 +153,7 @@ def _reasons(failed: Mapping[int, BaseException]) -> str:
     indices: dict[str, list[str]] = {}
     for k, error in failed.items():
         kind = "" if isinstance(error, TimeoutError) else f"{type(error).__name__}: "
-        why = textwrap.shorten(f"{kind}{error}", _LONGEST_REASON)
+        why = clean(textwrap.shorten(f"{kind}{error}", _LONGEST_REASON))
         indices.setdefault(why, []).append(str(k))
     said = [f"{', '.join(where)} ({why})" for why, where in indices.items()]
     others = [k for where in list(indices.values())[_MOST_REASONS:] for k in where]

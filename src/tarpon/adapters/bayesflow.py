@@ -7,7 +7,7 @@ import numpy as np
 
 from .._base import arguments
 from .._base.types import RNG, Array, ArrayLike
-from ..simulations import Simulations
+from ..simulations import Simulations, shapes
 from . import _variables
 
 
@@ -34,6 +34,9 @@ def from_bayesflow(
         >>> from_bayesflow(samples, theta).names
         ('mu', 'beta[0]', 'beta[1]')
     """
+    wanted = "a dictionary with one array (n_sims, n_draws, ...) per variable"
+    arguments.instance("samples", samples, Mapping, wanted)
+    shapes.what_to_do(on_invalid)
     names, draws = _variables.columns(samples, 2)
     truths = _variables.truths(theta, list(samples))
     return Simulations(draws.swapaxes(0, 1), truths, x=x, names=names, on_invalid=on_invalid)
@@ -61,6 +64,10 @@ def from_workflow(
         on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
         rng: Seed or generator.
     """
+    arguments.function("workflow", workflow, "a workflow or approximator of BayesFlow", "sample")
+    arguments.instance("theta", theta, Mapping, "a dictionary of true parameters by variable")
+    arguments.instance("x", x, Mapping, "a dictionary of conditions by name")
+    shapes.what_to_do(on_invalid)
     seed = int(np.random.default_rng(arguments.seed(rng)).integers(2**31))
     samples = workflow.sample(
         conditions=x,

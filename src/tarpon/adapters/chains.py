@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base.arguments import shown
 from .._base.types import Array, ArrayLike, Floats
 from ..simulations import Simulations, shapes
 
@@ -52,12 +53,15 @@ def thin(
         >>> thin(steps, rng.normal(size=(20, 1))).draws.most < 300
         True
     """
-    by_sim = _by_simulation(chains, 3)
-    _same_number(len(by_sim), shapes.array("theta", theta))
+    shapes.what_to_do(more.get("on_invalid", "raise"))
+    truths = shapes.truths(shapes.array("theta", theta))
+    by_sim = _by_simulation("chains", chains, 3)
+    _same_number(len(by_sim), truths)
     if log_prob_chains is None:
         ess = [_smallest_ess(chain) for chain in by_sim]
     else:
-        densities = _by_simulation(log_prob_chains, 2)
+        densities = _by_simulation("log_prob_chains", log_prob_chains, 2)
+        _as_chains(by_sim, densities)
         ess = [_smallest_ess(*both) for both in zip(by_sim, densities, strict=True)]
     most = float(np.median(ess))
     too_short = _too_short(int(np.median([chain.shape[1] for chain in by_sim])), most)
@@ -108,7 +112,11 @@ def effective(chain: ArrayLike, log_prob: ArrayLike | None = None) -> Floats:
         log_prob: Log-densities of the steps, `(n_chains, n_steps)`.
     """
     array_stats = _array_stats()
-    scores = _scores(shapes.array("chain", chain).astype(float), log_prob)
+    steps = _by_simulation("chain", [chain], 3)[0].astype(float)
+    if log_prob is not None:
+        log_prob = _by_simulation("log_prob", [log_prob], 2)[0]
+        _as_chains([steps], [log_prob])
+    scores = _scores(steps, log_prob)
     axes = {"chain_axis": 0, "draw_axis": 1}
     bulk = array_stats.ess(scores, method="bulk", **axes)
     tail = array_stats.ess(scores, method="tail", prob=_TAILS, **axes)
@@ -132,16 +140,16 @@ def _smallest_ess(chain: Array, log_prob: Array | None = None) -> float:
     return max(1.0, float(ess.min())) if len(ess) else float(chain.shape[0] * chain.shape[1])
 
 
-def _by_simulation(chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
+def _by_simulation(name: str, chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
     """Return one array `(n_chains, n_steps, ...)` per simulation."""
     if isinstance(chains, list | tuple):
-        rows = [shapes.array("chains", chain) for chain in chains]
+        rows = [shapes.array(name, chain) for chain in chains]
     else:
-        steps = shapes.array("chains", chains)
+        steps = shapes.array(name, chains)
         if steps.ndim not in (n_axes, n_axes + 1):
             axes = ("n_chains", "n_steps", "n_sims", "n_dims")[: n_axes + 1]
             raise ValueError(
-                f"chains must be ({', '.join(axes)}), or without the first axis for one chain "
+                f"`{name}` must be ({', '.join(axes)}), or without the first axis for one chain "
                 f"per simulation, but got {steps.shape}."
             )
         rows = list(np.moveaxis(steps, 2, 0) if steps.ndim == n_axes + 1 else steps.swapaxes(0, 1))
@@ -149,8 +157,8 @@ def _by_simulation(chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list
     for i, row in enumerate(rows):
         if row.ndim != n_axes or row.shape[1] < 4:
             raise ValueError(
-                f"the chains of simulation {i} must be (n_chains, n_steps, n_dims) with at least "
-                f"4 steps, but got {row.shape}."
+                f"`{name}` of simulation {i} must be (n_chains, n_steps"
+                f"{', n_dims' * (n_axes == 3)}) with at least 4 steps, but got {row.shape}."
             )
     return rows
 
@@ -161,6 +169,16 @@ def _same_number(n_sims: int, theta: Array) -> None:
             f"`chains` must be (n_chains, n_steps, n_sims, n_dims), or a list with one array per "
             f"simulation, for the {len(theta)} simulations of `theta`, but got {n_sims} "
             f"simulations."
+        )
+
+
+def _as_chains(chains: list[Array], densities: list[Array]) -> None:
+    wanted = [chain.shape[:2] for chain in chains]
+    given = [density.shape for density in densities]
+    if given != wanted:
+        raise ValueError(
+            f"`log_prob_chains` must be like `chains` without the last axis, {shown(wanted)}, "
+            f"but got {shown(given)}."
         )
 
 

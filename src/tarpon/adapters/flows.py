@@ -50,7 +50,8 @@ def from_flow(
         >>> from_flow(lambda x: Independent(Normal(x / 2, 0.5**0.5), 1), theta, x, 99, rng=0)
         Simulations(200 simulations, 99 draws each, 2 parameters)
     """
-    truths, observed = problem(theta, x, n_draws)
+    arguments.function("estimator", getattr(estimator, "flow", estimator), "a flow or a function")
+    truths, observed = problem(theta, x, n_draws, names, on_invalid, progress=progress)
     n_sims, seed = len(truths), arguments.seed(rng)
     conditions, targets = _torch.tensor(x), _torch.tensor(truths)
     distribution: Callable[[Tensor], Any] = getattr(estimator, "flow", estimator)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .._base import arguments
 from .._base.types import Array, ArrayLike
-from ..simulations import Simulations
+from ..simulations import Simulations, shapes
 from . import _fits, _variables
 from ._fits import Truths
 
@@ -41,7 +42,10 @@ def from_getdist(
         x: Observations `(n_sims, ...)`.
         on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
     """
-    runs = [_Run.read(Path(root), discard) for root in roots]
+    arguments.positive("discard", discard, 0)
+    shapes.what_to_do(on_invalid)
+    each = arguments.several("roots", roots, "a list of roots, one per simulation")
+    runs = [_Run.read(arguments.path(root, "roots"), discard) for root in each]
     first = runs[0].sampled if runs else []
     wanted = _fits.some(_fits.named(theta, variables) or first)
     if all((weights == weights.round()).all() for run in runs for weights in run.weights):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._base import disk
+from .._base import arguments, disk
 from .._base.types import Array, ArrayLike
-from ..simulations import Simulations
+from ..simulations import Simulations, shapes
 from . import _fits, chains
 from ._fits import Truths
 
@@ -50,7 +50,7 @@ def from_mcmc(
         >>> from_mcmc(fits, {"mu": rng.normal(size=20)}).names
         ('mu',)
     """
-    by_sim = (_chains(fit) for fit in fits)
+    by_sim = map(_chains, arguments.several("fits", fits, "a list of fits, one per simulation"))
     return _fits.thinned(by_sim, theta, variables, x=x, on_invalid=on_invalid)
 
 
@@ -62,10 +62,10 @@ def _chains(fit: Any) -> Mapping[str, ArrayLike]:
         return fit
     try:
         posterior = fit["posterior"]
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, IndexError) as error:
         raise TypeError(
-            f"a fit must have a group `posterior`, or be a mapping from variables to chains, but "
-            f"got {type(fit).__name__}."
+            f"each of the `fits` must have a group `posterior`, or be a mapping from variables to "
+            f"chains, but got {arguments.shown(fit)}."
         ) from error
     data = posterior.to_dataset() if hasattr(posterior, "to_dataset") else posterior
     return {str(name): data[name].transpose("chain", "draw", ...) for name in data.data_vars}
@@ -90,12 +90,18 @@ def from_cmdstan(
         x: Observations `(n_sims, ...)`.
         on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
     """
-    by_sim = (_cmdstan_fit(_paths(fit)) for fit in fits)
+    wanted = "a list of fits, one per simulation, each a file or a list of files"
+    by_sim = (_cmdstan_fit(_paths(fit)) for fit in arguments.several("fits", fits, wanted))
     return _fits.thinned(by_sim, theta, variables, x=x, on_invalid=on_invalid)
 
 
 def _paths(fit: str | Path | Sequence[str | Path]) -> list[str | Path]:
-    return [fit] if isinstance(fit, str | Path) else list(fit)
+    given = [fit] if isinstance(fit, str | Path) else fit
+    wanted = "a list of fits, each a file or a list of files"
+    paths: list[str | Path] = list(arguments.several("fits", given, wanted))
+    if not paths:
+        raise ValueError(arguments.wrong("fits", wanted, fit))
+    return paths
 
 
 def _cmdstan_fit(paths: Sequence[str | Path]) -> dict[str, Array]:
@@ -167,7 +173,10 @@ def from_emcee(
         x: Observations `(n_sims, ...)`.
         on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
     """
-    steps = [_walkers(path)[:, discard:] for path in files]
+    arguments.positive("discard", discard, 0)
+    shapes.what_to_do(on_invalid)
+    wanted = "a list of files, one per simulation"
+    steps = [_walkers(path)[:, discard:] for path in arguments.several("files", files, wanted)]
     return chains.thin(steps, theta, names=names, x=x, on_invalid=on_invalid)
 
 
@@ -175,7 +184,7 @@ def _walkers(path: str | Path) -> Array:
     """Return the steps of each walker, `(n_walkers, n_steps, n_dims)`."""
     import h5py
 
-    path = disk.existing(path)
+    path = disk.existing(arguments.path(path, "files"))
     try:
         with h5py.File(path, "r") as file:
             chain = _own(_own(file, "mcmc"), "chain")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base import arguments
 from .._base.types import Array, ArrayLike
 from ..simulations import Simulations, shapes
 from . import _fits, _variables
@@ -32,7 +33,11 @@ def from_dynesty(
         x: Observations `(n_sims, ...)`.
         on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
     """
-    runs = list(results)
+    runs = list(arguments.several("results", results, "a list of results, one per simulation"))
+    for run in runs:
+        if not all(hasattr(run, name) for name in ("samples", "logwt", "logz")):
+            wanted = "results of dynesty, with `samples`, `logwt` and `logz`"
+            raise TypeError(arguments.wrong("results", wanted, run))
     samples = [np.asarray(run.samples) for run in runs]
     log_weights: Any = [np.asarray(run.logwt) - run.logz[-1] for run in runs]
     return Simulations(
@@ -58,7 +63,11 @@ def from_bilby(
         on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
     """
     samples, truths = [], []
-    for k, path in enumerate(files):
+    shapes.what_to_do(on_invalid)
+    if variables is not None:
+        variables = list(arguments.several("variables", variables, "a list of names"))
+    each = arguments.several("files", files, "a list of files, one per simulation")
+    for k, path in enumerate(each):
         result = _result(path)
         if variables is None:
             variables = [str(name) for name in result["search_parameter_keys"]]

@@ -1,7 +1,7 @@
 """Samplers: draws from any function that makes them."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -67,7 +67,10 @@ def from_sampler(
         >>> tarpon.from_sampler(sampler, theta, x, n_draws=99, rng=0)
         Simulations(200 simulations, 99 draws each, 1 parameter)
     """
-    truths, observed = problem(theta, x, n_draws)
+    arguments.function("sampler", sampler, "a function of `x[i]` and the number of draws")
+    truths, observed = problem(theta, x, n_draws, names, on_invalid, time_limit, progress)
+    if executor is not None:
+        arguments.function("executor", executor, "an executor of `concurrent.futures`", "submit")
     n_sims, n_dims = truths.shape
     each_x = observed if isinstance(x, list | tuple) else x
     function = partial(_draws, sampler, n_draws, n_dims, _name_of_rng(sampler))
@@ -100,11 +103,29 @@ def told(
                 tell("draws", n_done, n_sims)
 
 
-def problem(theta: ArrayLike, x: ArrayLike, n_draws: int) -> tuple[Array, Array]:
+def problem(
+    theta: ArrayLike,
+    x: ArrayLike,
+    n_draws: int,
+    names: Sequence[str] | None,
+    on_invalid: str,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> tuple[Array, Array]:
     """Return truths and observations that agree: better found out before an hour than after."""
-    arguments.positive("n_draws", n_draws)
-    theta = shapes.array("theta", theta)
-    _, truths = shapes.points(np.empty((1, *theta.shape)), theta)
+    shapes.what_to_do(on_invalid)
+    if time_limit is not None:
+        arguments.above_zero("time_limit", time_limit)
+    if progress is not None:
+        arguments.function("progress", progress, "a function (stage, n_done, n_total)")
+    truths = shapes.truths(shapes.array("theta", theta))
+    shapes.something_to_rank(truths.shape[1], None)
+    shapes.names(names, truths.shape[1])
+    arguments.affordable(
+        8.0 * truths.size * arguments.positive("n_draws", n_draws),
+        f"`n_draws` = {arguments.shown(n_draws)} for each of {len(truths)} simulations",
+        "Draw less, or fewer at a time into files that tests read in blocks.",
+    )
     return truths, shapes.needs_x(shapes.observations(x, len(truths)), "a sampler")
 
 

@@ -54,7 +54,8 @@ def from_sbi(
         progress: Function called as `progress(stage, n_done, n_total)`; by default a progress
             bar.
     """
-    truths, observed = problem(theta, x, n_draws)
+    arguments.function("posterior", posterior, "a posterior of sbi", "sample")
+    truths, observed = problem(theta, x, n_draws, names, on_invalid, time_limit, progress)
     n_sims, n_dims = truths.shape
     conditions = _torch.tensor(x)
     seed = arguments.seed(rng)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import regions
 from .._base import arguments, arrays, optional
-from .._base.text import Estimate, stated
+from .._base.text import Estimate, clean, stated
 from .._base.types import RNG, Array, ArrayLike, Floats
 from .._version import __version__
 from ..engine import Engine
@@ -19,7 +19,7 @@ from ..results import CITATION
 from ..simulations import Simulations, alerts, begin, given, passes, shapes, without
 from ..simulations.stored import Stored
 from ..simulations.weights import Draws
-from . import families, power, swaps
+from . import families, labellings, power, swaps
 from .evidence import Evidence, marginal_p_values
 from .findings import Finding, Kind, findings, warnings
 from .parameters import Effects, Parameter, measure
@@ -225,17 +225,15 @@ def check(
         >>> tarpon.check(sims, rng=0).outcome
         'inaccurate'
     """
+    level = arguments.probability("level", level)
+    n_swaps = swaps.enough_swaps(n_swaps, level)
+    own = _named(scores)
     sims = given(samples, theta, x=x, names=names)
     shapes.needs_parameters(sims.n_dims)
     swaps.needs_at_least(sims.n_sims, sims.n_draws)
-    level = arguments.probability("level", level)
-    n_swaps = swaps.enough_swaps(n_swaps, level)
-    sims, seed = begin(
-        "check", sims, engine, rng, n_swaps=n_swaps, scores=scores or {}, summary=summary
-    )
-    return _checked(
-        sims, scores or {}, _data(sims, summary), level=level, n_swaps=n_swaps, seed=seed
-    )
+    labellings.affordable_swaps(n_swaps, sims, families.n_features(sims))
+    sims, seed = begin("check", sims, engine, rng, n_swaps=n_swaps, scores=own, summary=summary)
+    return _checked(sims, own, _data(sims, summary), level=level, n_swaps=n_swaps, seed=seed)
 
 
 def _checked(
@@ -313,9 +311,30 @@ def _cells(entry: Finding | Family | Parameter) -> list[str | float | None]:
     return cells
 
 
+def _named(scores: Mapping[str, Score] | None) -> dict[str, Score]:
+    """Return the scores by name, each of which can be one; names are safe to print."""
+    if scores is None:
+        return {}
+    wanted = "a dictionary of scores by name"
+    found = {}
+    for name, score in arguments.instance("scores", scores, Mapping, wanted).items():
+        found[clean(arguments.instance("scores", name, str, f"{wanted}, which are text"))] = score
+        pair = isinstance(score, tuple | list) and len(score) == 2
+        known = isinstance(score, Region) or callable(score) or pair
+        if isinstance(score, type) or not known:
+            raise TypeError(
+                f"each of the `scores` must be a function of theta and x, a region, or the arrays "
+                f"of values (for draws, for truths), but got {arguments.shown(score)} for "
+                f"{arguments.shown(name)}."
+            )
+    return found
+
+
 def _region(score: Score, sims: Simulations) -> Region:
+    if isinstance(score, Values):
+        score = score.samples, score.theta
     if isinstance(score, Region):
-        return score
+        return regions.fitting(score, sims)
     if callable(score):
         return Scores(score)
     draws, truths = score
@@ -326,12 +345,23 @@ def _region(score: Score, sims: Simulations) -> Region:
 
 
 def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Array | None:
-    if sims.x is None:
-        return None
-    if summary is None:
-        return sims.x
+    if summary is not None:
+        arguments.function("summary", summary, "a function of the observations")
+    if sims.x is None or summary is None:
+        return sims.x if summary is None else shapes.needs_x(None, "`summary`")
     if not isinstance(sims.x, Stored):
-        return shapes.array("summary(x)", summary(sims.x))
+        return _one_each(summary(sims.x), sims.n_sims)
     step = passes.step(sims)
     parts = (sims.x[start : start + step] for start in range(0, sims.n_sims, step))
-    return np.concatenate([shapes.array("summary(x)", summary(part)) for part in parts])
+    return np.concatenate([_one_each(summary(part), len(part)) for part in parts])
+
+
+def _one_each(summaries: ArrayLike, n_sims: int) -> Array:
+    """Return what a summary made of the observations, one entry per simulation."""
+    found = shapes.array("summary(x)", summaries)
+    if found.ndim == 0 or len(found) != n_sims:
+        raise ValueError(
+            f"`summary` must return one entry per simulation, ({n_sims}, ...), but got "
+            f"{found.shape}."
+        )
+    return found

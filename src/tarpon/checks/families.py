@@ -19,14 +19,17 @@ from ..regions import (
     Residuals,
 )
 from ..simulations import Simulations, shapes
-from .labellings import Part, Plants
+from .labellings import MOST_CHOSEN, Part, Plants
 from .statistics import log_mean_exp, log_ratio, standardise
 from .swaps import Sums, swap
 
 N_BALLS = 16
-MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are made
 MOST_FEATURES = 64
 _ROW_BYTES = 16 * 2**20
+_FEWEST_ROWS = 16  # that are read together, or a sketch of wide data would take too long
+_DATA = "observations `x` (or `summary(x)`)"
+# Of data with so many columns, and no more rows or bytes, rows are multiplied with each other.
+_WIDE, _FEW_ROWS, _FEW_BYTES = 2**16, 2000, 2**30
 _TIED = 0.01  # the share of tied points from which ties have a family
 
 # Families with few scores, directed at what goes wrong most often, count twice.
@@ -117,17 +120,46 @@ class _RandomPoints:
         return (self.low + fraction * (self.high - self.low)).astype(np.float32)
 
 
+def n_features(sims: Simulations) -> int:
+    """Return the largest number of features of the data."""
+    return min(MOST_FEATURES, sims.n_dims if sims.x is None else prod(sims.x.shape[1:]))
+
+
 def features(data: Array, rng: Generator) -> Floats:
     """Return standardised features of each simulation's data, `(n_sims, n_features)`.
 
     The features are the data themselves, or their leading principal components if they are many.
     """
-    if prod(data.shape[1:]) > MOST_FEATURES:
+    if _is_wide(data):
+        columns = _principal_of_wide(np.asarray(data))
+    elif prod(data.shape[1:]) > MOST_FEATURES:
         columns = _principal(_Columns.of(data), rng)
     else:
         columns = np.asarray(data, dtype=float).reshape(data.shape[0], -1)
-    columns = _standard(shapes.finite("observations (or `summary(x)`)", columns))
+    columns = _standard(shapes.finite(_DATA, columns))
     return np.ascontiguousarray(columns, dtype=np.float32)
+
+
+def _is_wide(data: Array) -> bool:
+    n_rows, n_columns = data.shape[0], prod(data.shape[1:])
+    small = isinstance(data, np.ndarray) or n_rows * n_columns * data.dtype.itemsize <= _FEW_BYTES
+    return n_columns > _WIDE and n_rows <= _FEW_ROWS and small
+
+
+def _principal_of_wide(data: Array) -> Floats:
+    """Return the leading principal components of standardised columns, a few of them at a time.
+
+    They are the leading eigenvectors of the products of rows, of which there are few.
+    """
+    flat = data.reshape(len(data), -1)
+    step = max(1, _ROW_BYTES // (8 * len(flat)))
+    products = np.zeros((len(flat), len(flat)))
+    for start in range(0, flat.shape[1], step):
+        some = np.asarray(flat[:, start : start + step], dtype=float)
+        columns = _standard(shapes.finite(_DATA, some))
+        products += columns @ columns.T
+    _, axes = np.linalg.eigh(products)
+    return axes[:, ::-1][:, : min(MOST_FEATURES, len(flat) - 1)]
 
 
 def _principal(columns: "_Columns", rng: Generator) -> Floats:
@@ -162,7 +194,7 @@ class _Columns:
         """Return the columns of data with their means and sd."""
         plain = cls(data, np.zeros(1), np.ones(1))
         mean = sum(rows.sum(axis=0) for _, rows in plain) / plain.n_rows
-        shapes.finite("observations (or `summary(x)`)", mean)
+        shapes.finite(_DATA, mean)
         centred = cls(data, mean, np.ones(1))
         sd = np.sqrt(sum(np.square(rows).sum(axis=0) for _, rows in centred) / plain.n_rows)
         largest = np.max([abs(rows).max(axis=0) for _, rows in centred], axis=0)
@@ -173,7 +205,7 @@ class _Columns:
         return int(self.data.shape[0])
 
     def __iter__(self) -> Iterator[tuple[slice, Floats]]:
-        step = max(1, _ROW_BYTES // (8 * prod(self.data.shape[1:])))
+        step = max(_FEWEST_ROWS, _ROW_BYTES // (8 * prod(self.data.shape[1:])))
         for start in range(0, self.n_rows, step):
             where = slice(start, min(start + step, self.n_rows))
             rows = np.asarray(self.data[where], dtype=float).reshape(where.stop - start, -1)

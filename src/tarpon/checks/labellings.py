@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from .. import backends, regions
-from .._base import arrays, threads
+from .._base import arguments, arrays, threads
 from .._base.arrays import Results, Rows, joined
 from .._base.types import Array, Floats, Ints
 from ..regions import Region, cut
@@ -20,6 +20,7 @@ from ..simulations import Simulations, passes, shapes
 from ..simulations.blocks import Block
 from .statistics import MOMENTS
 
+MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are made
 _BLOCK_BYTES = 32 * 2**20
 
 
@@ -266,3 +267,16 @@ def _ranks(region: Region, block: Block, played: Ints, n_levels: int) -> tuple[A
         return arrays.to_device_of(ranks, scores), arrays.to_device_of(tied, scores)
     rank = backends.swaps(scores).pooled_ranks
     return rank(by_sim, block.n_points, arrays.to_device_of(played.T, scores))
+
+
+def affordable_swaps(n_swaps: int, sims: Simulations, n_features: int) -> None:
+    """Raise if the sums and labels of so many swaps do not fit into memory."""
+    sums = sums_bytes(n_swaps, n_swaps, sims.n_dims, min(sims.n_dims, MOST_CHOSEN), n_features)
+    labels = min(sims.n_sims, passes.step(sims, _BLOCK_BYTES))
+    # Measured: sums are there three times, labels more than twice, and statistics of families.
+    arguments.affordable(
+        3.0 * sums + n_swaps * (20.0 * labels + 600.0),
+        f"`n_swaps` = {arguments.shown(n_swaps)}",
+        "The smallest p-value is 1 / (n_swaps + 1), so 9999 are enough for most levels: ask for "
+        "fewer.",
+    )

@@ -86,10 +86,12 @@ def plan(
         >>> tarpon.plan(2, bias=0.3, n_draws=100, rng=0).n_sims[100] < 1000
         True
     """
-    if not (0 <= bias <= BIASES[-1] and 0 <= width <= 0.5 and bias + width > 0):
+    bias = arguments.between("bias", bias, 0, BIASES[-1])
+    width = arguments.between("width", width, 0, 0.5)
+    if not bias + width > 0:
         raise ValueError(
             f"give a `bias` up to {BIASES[-1]} or a `width` up to 0.5 to detect, "
-            f"but got bias {bias} and width {width}."
+            f"but got bias {bias:g} and width {width:g}."
         )
     n_dims = arguments.positive("n_dims", n_dims)
     level, power = arguments.probability("level", level), arguments.probability("power", power)
@@ -115,7 +117,7 @@ def plan(
 
 def _refuse_too_large(n_dims: int, n_draws: int, n_swaps: int, level: float) -> None:
     """Raise if planning would take more memory than there may be."""
-    chosen, features = min(n_dims, families.MOST_CHOSEN), min(n_dims, families.MOST_FEATURES)
+    chosen, features = min(n_dims, labellings.MOST_CHOSEN), min(n_dims, families.MOST_FEATURES)
     n_rows = n_swaps + 1 + Errors.n_plays + Errors.n_extra
     points = 8 * (n_draws + 1) * _PILOT * n_dims
     # Statistics are made of a few copies of the sums; labels are drawn all at once.

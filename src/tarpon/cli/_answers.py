@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._base.progress import Bar
-from ._app import Misuse, client, say, show, wrapped, write_figure
+from ._app import Misuse, client, say, show, where, wrapped, write_figure
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def run_check(files: tuple[Path, ...], options: Options) -> NoReturn:
     else:
         for file, check in checks.items():
             if len(files) > 1:
-                say(f"{file}:")
+                say(f"{where(file)}:")
             _say_check(check, failures[file])
     _draw(checks[files[0]], options)
     if options.report:
@@ -184,7 +184,7 @@ def _draw(answer: Result | Check, options: Options) -> None:
     if options.plot is not None:
         write_figure(answer.plot().figure, options.plot)
         if not options.as_json:
-            say(f"figure: {options.plot}")
+            say(f"figure: {where(options.plot)}")
 
 
 def _write_report(path: Path, checks: dict[Path, Check], options: Options) -> None:
@@ -198,7 +198,7 @@ def _write_report(path: Path, checks: dict[Path, Check], options: Options) -> No
     ]
     write(path, *checks.values(), names=_names(tuple(checks)), commands=commands)
     if not options.as_json:
-        say(f"report: {path}")
+        say(f"report: {where(path)}")
 
 
 def _names(files: tuple[Path, ...]) -> list[str]:

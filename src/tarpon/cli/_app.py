@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .._base.text import clean
+
 if TYPE_CHECKING:
     from rich.table import Table
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _QUIET, _DEBUG = "tarpon.quiet", "tarpon.debug"
+_LONGEST = 4096  # characters of a message or a path that are printed
 INTERRUPTED = 130  # the exit status of a program that ends with Ctrl-C
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 
@@ -60,6 +63,16 @@ class Command(click.Command):
 class Group(click.Group):
     """A group of commands, listed in the order of their addition."""
 
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """Read the options; what is wrong with them is said in words that are safe to print."""
+        with _clean_words():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command, the words of whose errors are safe to print."""
+        with _clean_words():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, unsorted."""
         return list(self.commands)
@@ -84,13 +97,30 @@ def _one_sentence(ctx: click.Context) -> Iterator[None]:
     except _EXPECTED as error:
         if ctx.meta.get(_DEBUG):
             raise
-        raise Misuse(" ".join(str(error).split()) or type(error).__name__) from error
+        said = clean(" ".join(str(error).split()), _LONGEST)
+        raise Misuse(said or type(error).__name__) from error
+
+
+@contextmanager
+def _clean_words() -> Iterator[None]:
+    """Escape what was given on the command line where an error repeats it."""
+    try:
+        yield
+    except click.ClickException as error:
+        lines = error.message.split("\n")
+        vars(error)["message"] = "\n".join(clean(line, _LONGEST) for line in lines)
+        raise
 
 
 def say(text: str) -> None:
     """Print a text, unless `--quiet` is given."""
     if not click.get_current_context().meta.get(_QUIET):
-        click.echo(text)
+        click.echo("\n".join(clean(line, len(line)) for line in text.split("\n")))
+
+
+def where(path: Path) -> str:
+    """Return a path as it may be printed."""
+    return clean(path, _LONGEST)
 
 
 def show(table: Table) -> None:

@@ -177,8 +177,10 @@ def merge(folders: tuple[Path, ...], plot: Path | None, as_json: bool) -> None:
     """
     from .._base.disk import about_folder
 
-    note = about_folder(folders[0]).get("note", {})
-    if "test" not in note:
+    note: Any = about_folder(folders[0]).get("note")
+    kinds = {"test": str, "file": str, "options": dict}
+    known = isinstance(note, dict) and all(isinstance(note.get(k), t) for k, t in kinds.items())
+    if not known or note["test"] not in ("tarp", "hpd", "sbc", "check"):
         raise Misuse(
             f"{str(folders[0])!r} was written from Python: get the answer with the same call and "
             f"`Engine(resume=..., on_missing='raise')`."

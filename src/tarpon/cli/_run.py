@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._base.text import clean
 from ._app import (
     INTERRUPTED,
     Command,
@@ -22,6 +23,7 @@ from ._app import (
     as_json,
     client,
     say,
+    where,
     wrapped,
     write_figure,
 )
@@ -85,16 +87,16 @@ def _write(study: Study, name: str, plot: Path | None, report: Path | None, **gi
         write_figure(study.check.plot().figure, plot)
     if report:
         study.check.report(report, name=name)
-    for what, where in (("figure", plot), ("report", report)):
-        if where and not given["as_json"]:
-            say(f"{what}: {where}")
+    for what, path in (("figure", plot), ("report", report)):
+        if path and not given["as_json"]:
+            say(f"{what}: {where(path)}")
 
 
 def _study(problem: str, store: Path, label: str, **given: Any) -> Study:
     from ..runner import run
     from ..runner.view import View
 
-    with client(given["scheduler"]) as executor, View(label) as view:
+    with client(given["scheduler"]) as executor, View(clean(label)) as view:
         return run(
             problem,
             store=store,

@@ -25,6 +25,7 @@ from ._app import (
     as_json,
     say,
     show,
+    where,
     write_figure,
 )
 
@@ -56,7 +57,7 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
         results[case] = {"TARP": tarp(sims, rng=rng), "HPD": hpd(sims, rng=rng)}
     show(_demo_table(results, n_dims))
     write_figure(plots.panels(results), out)
-    say(f"figure: {out}")
+    say(f"figure: {where(out)}")
 
 
 @click.command(cls=Command)
@@ -123,7 +124,7 @@ def reproduce(
             for table in _outcome_tables(experiment, outcome):
                 show(table)
             hold &= all(claim.holds for claim in outcome.claims)
-    say(f"page: {out / 'README.md'}")
+    say(f"page: {where(out / 'README.md')}")
     raise SystemExit(int(not hold))
 
 

@@ -72,12 +72,12 @@ class Gate:
     def __post_init__(self) -> None:
         arguments.one_of("fail_on", self.fail_on, list(FAIL_ON))
         for name in ("max_bias", "max_width_error"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"`{name}` must be positive, but got {value!r}.")
+            if getattr(self, name) is not None:
+                arguments.above_zero(name, getattr(self, name))
 
     def failures(self, check: Check) -> tuple[Failure, ...]:
         """Return the reasons why a check fails; nothing if it passes."""
+        arguments.instance("check", check, Check, "what `tarpon.check` returns")
         failures = [failure for row in check.parameters for failure in self._too_large(row)]
         if check.outcome in FAIL_ON[self.fail_on]:
             flaw = f": {check.findings[0]}" if check.findings else ""

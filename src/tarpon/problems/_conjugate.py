@@ -44,6 +44,9 @@ def conjugate(
         Simulations(100 simulations, 200 draws each, 1 parameter)
     """
     arguments.one_of("estimator", estimator, ESTIMATORS)
+    arguments.sizes(n_sims=n_sims, n_draws=n_draws)
+    arguments.sizes(n_sims=n_sims, n_obs=n_obs)
+    arguments.above_zero("noise", noise)
     draw = np.random.default_rng(arguments.seed(rng))
     theta = draw.standard_normal(n_sims)
     x = theta[:, None] + noise * draw.standard_normal((n_sims, n_obs))

@@ -1,5 +1,7 @@
 """The Gaussian toy of the paper, in any number of dimensions."""
 
+from typing import Any
+
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import DTypeLike
@@ -53,6 +55,8 @@ def gaussian(
         Simulations(100 simulations, 200 draws each, 10 parameters)
     """
     arguments.one_of("case", case, CASES)
+    arguments.sizes(n_sims=n_sims, n_draws=n_draws, n_dims=n_dims)
+    dtype = _precision(dtype)
     draw = np.random.default_rng(arguments.seed(rng))
     shape = (n_sims, n_dims)
     sd = np.exp(draw.uniform(-5.0, -1.0, size=shape))
@@ -77,6 +81,17 @@ def gaussian(
         log_prob_samples=log_prob,
         log_prob_theta=-0.5 * (truth_z**2).sum(axis=-1),
     )
+
+
+def _precision(dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = np.dtype("O")
+    if found.kind != "f":
+        wanted = "a type of floating-point numbers, like `np.float32`"
+        raise TypeError(arguments.wrong("dtype", wanted, dtype))
+    return found
 
 
 def _half_normal_isf(tail: Floats) -> Floats:

@@ -71,6 +71,7 @@ def zoo(
         Simulations(200 simulations, 100 draws each, 10 parameters)
     """
     arguments.one_of("flaw", flaw, list(FLAWS))
+    arguments.sizes(n_sims=n_sims, n_draws=n_draws, n_dims=n_dims)
     draw = np.random.default_rng(arguments.seed(rng))
     study = _Study(
         x=np.sqrt(1.25) * draw.standard_normal((n_sims, n_dims)),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from .._base import arguments
 from .._base.disk import replacing
 from .._base.text import number, stated
 from ..checks import Check, words
@@ -46,8 +47,9 @@ def write(
         >>> check = tarpon.check(tarpon.problems.zoo("narrow", rng=0), rng=0)
         >>> tarpon.report.write("report.html", check, names=["my flow"])
     """
+    path = arguments.path(path)
     text = html(*checks, names=names, commands=commands)
-    with replacing(Path(path), private=False) as file:
+    with replacing(path, private=False) as file:
         file.write(text.encode())
 
 
@@ -58,7 +60,9 @@ def html(
 ) -> str:
     """Return the text of the file that `write` writes."""
     if not checks:
-        raise ValueError("a report needs at least one check, but got none.")
+        raise ValueError("`checks` must be at least one check, but got none.")
+    for check in checks:
+        arguments.instance("checks", check, Check, "what `tarpon.check` returns")
     chapters = [
         Chapter(check, name, f"s{k}", command)
         for k, (check, name, command) in enumerate(
@@ -79,6 +83,8 @@ def html(
 
 def card(shown: Check | Result) -> str:
     """Return a check or a result as a notebook shows it."""
+    wanted = "what `check`, `tarp`, `sbc` or `hpd` return"
+    arguments.instance("shown", shown, (Check, Result), wanted)
     kind = "check" if isinstance(shown, Check) else "result"
     return _environment().get_template("card.html.jinja").render(kind=kind, shown=shown)
 
@@ -126,17 +132,12 @@ class _Compared:
 def _names(checks: Sequence[Check], names: Sequence[str] | None) -> list[str]:
     if names is None:
         return [""] if len(checks) == 1 else [f"check {k + 1}" for k in range(len(checks))]
-    if len(names) != len(checks):
-        raise ValueError(
-            f"`names` must name {len(checks)} check{'s' * (len(checks) > 1)}, "
-            f"but got {len(names)}."
-        )
-    return [str(name) for name in names]
+    return list(arguments.words("names", names, len(checks), "check"))
 
 
 def _commands(checks: Sequence[Check], commands: Sequence[str] | None) -> list[str]:
     if commands is not None:
-        return list(commands)
+        return list(arguments.words("commands", commands, len(checks), "check", most=2000))
     return [
         f"tarpon.check(samples, theta, ..., level={check.level}, n_swaps={check.n_swaps}, "
         f"rng={check.seed})"

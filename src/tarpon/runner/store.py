@@ -18,6 +18,7 @@ import numpy as np
 from .._base import arguments
 from .._base.arrays import Results
 from .._base.disk import PART, about_folder, replacing
+from .._base.text import clean
 from .._base.types import RNG
 from .._version import __version__
 
@@ -48,7 +49,7 @@ class Failure:
 
     def __str__(self) -> str:
         times = f", tried {self.attempts} times" if self.attempts > 1 else ""
-        return f"simulation {self.index}: {self.message}{times}"
+        return f"simulation {self.index}: {clean(self.message, 1000)}{times}"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.random import Generator
 
+from .._base import arguments
 from .._base.types import Array, ArrayLike, Floats
 from ..simulations.blocks import Block
 from ..simulations.shapes import array, finite
@@ -21,6 +22,7 @@ from .bets import log_mean, log_softmax_bet
 
 __all__ = ["Adversary", "Quadratic"]
 
+ADVERSARY = "an object with `fit(theta, samples, x)`, like `tarpon.adversaries.Quadratic()`"
 Score: TypeAlias = Callable[[Array, Array | None], Array]
 
 _FIRST, _GROWTH = 20, 1.25  # simulations before the first fit, and their growth to the next
@@ -65,6 +67,10 @@ class Quadratic:
     """
 
     penalty: float = 100.0
+
+    def __post_init__(self) -> None:
+        if np.isinf(arguments.above_zero("penalty", self.penalty)):
+            raise ValueError(f"`penalty` must be finite, but got {self.penalty!r}.")
 
     def fit(self, theta: Array, samples: Array, x: Array | None) -> Score:
         """Return the quadratic that best distinguishes these truths from their draws."""
@@ -216,7 +222,9 @@ class Gambler:
             return self
         points = np.stack(self.points[:n_fit], axis=1)
         x = np.stack(self.x[:n_fit]) if self.x else None
-        return replace(self, fitted=(n_fit, self.adversary.fit(points[0], points[1:], x)))
+        score = self.adversary.fit(points[0], points[1:], x)
+        arguments.function("adversary.fit(theta, samples, x)", score, "a function of points and x")
+        return replace(self, fitted=(n_fit, score))
 
     def joined(self, other: "Gambler") -> "Gambler":
         """Return the gambler after the bets of both, on independent simulations."""

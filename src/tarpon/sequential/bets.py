@@ -18,6 +18,7 @@ from math import erfc, exp, log, pi, sqrt
 import numpy as np
 from numpy.random import Generator
 
+from .._base.text import clean
 from .._base.types import Array, Floats, Ints
 from ..ranks import broken
 from ..regions import FromCentre, FromDraws, HalfLines, HighestDensity, Region, standing
@@ -186,6 +187,9 @@ class Scores:
 
     names: tuple[str, ...]
     shares: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(clean(name) for name in self.names))
 
     @classmethod
     def of(cls, sims: Simulations) -> "Scores":

@@ -19,7 +19,7 @@ from .._version import __version__
 from ..engine import Run
 from ..simulations import Simulations, alerts, bare, bound, equalised, given, passes, shapes
 from ..simulations.weights import by_simulation
-from .adversaries import Adversary, Gambler
+from .adversaries import ADVERSARY, Adversary, Gambler
 from .bets import Scores, Wealth, log_mean, radius, ranked
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class Monitor:
         self.n_dropped = 0
         self.approximate = False
         """Whether draws were resampled by weights that are not known of the truths."""
+        if adversary is not None:
+            arguments.function("adversary", adversary, ADVERSARY, "fit")
         self._gambler = None if adversary is None else Gambler(adversary)
         self._scores = Scores((), ())
         self._wealth = Wealth.initial(0)
@@ -255,7 +257,14 @@ class Monitor:
         Arguments:
             other: A monitor of the same estimator with a seed of its own.
         """
+        arguments.instance("other", other, Monitor, "a `Monitor`")
         mergeable(self.seed, other.seed, self._gambler is None, other._gambler is None)
+        for name, monitor in (("this monitor", self), ("`other`", other)):
+            if not monitor.n_sims:
+                raise ValueError(
+                    f"both monitors must have simulations to be merged, but {name} has 0: add "
+                    f"some to it first, or go on with the other one."
+                )
         same_scores(other._scores.shares, self._scores.shares, self._scores.names)
         both = copy(self)
         both._wealth = self._wealth.joined(other._wealth)
@@ -294,7 +303,7 @@ class Monitor:
         if self._gambler is not None:
             kept = self._gambler.to_arrays()
             arrays |= {f"adversary_{name}": values for name, values in kept.items()}
-        with replacing(Path(path)) as file:
+        with replacing(arguments.path(path)) as file:
             np.savez(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
 
     @classmethod
@@ -311,6 +320,9 @@ class Monitor:
             >>> tarpon.Monitor.load("monitor.npz").n_sims
             20
         """
+        path = arguments.path(path)
+        if adversary is not None:
+            arguments.function("adversary", adversary, ADVERSARY, "fit")
         try:
             with np.load(disk.existing(path), allow_pickle=False) as file:
                 arrays = dict(file)
@@ -367,9 +379,14 @@ def _is_single(samples: Any, theta: Any) -> bool:
     """Return whether draws and truth are those of one simulation."""
     if theta is None or isinstance(samples, Simulations):
         return False
-    if np.ndim(theta) == 0:
-        return True
-    return np.ndim(theta) == 1 and not by_simulation(samples, len(theta)) and np.ndim(samples) == 2
+    n_axes = _n_axes("theta", theta)
+    if n_axes != 1 or by_simulation(samples, len(theta)):
+        return n_axes == 0
+    return _n_axes("samples", samples) == 2
+
+
+def _n_axes(name: str, given: Any) -> int:
+    return int(given.ndim if hasattr(given, "ndim") else shapes.array(name, given).ndim)
 
 
 def _as_many(

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.random import Generator
 
-from .._base import arrays
+from .._base import arguments, arrays
 from .._base.arrays import joined
 from .._base.types import RNG, Array, ArrayLike, Floats
 from ..engine import Engine, Run
@@ -103,6 +103,7 @@ class Simulations:
     _known: _Known = field(default_factory=_Known, init=False)
 
     def __post_init__(self, offsets: ArrayLike | None) -> None:
+        shapes.what_to_do(self.on_invalid)
         if offsets is not None or isinstance(self.samples, list | tuple):
             self._set(**weights.dense({name: getattr(self, name) for name in _AXES}, offsets))
         samples, theta = shapes.points(self.samples, self.theta)
@@ -123,6 +124,7 @@ class Simulations:
             log_weights_theta=own,
             names=shapes.names(self.names, n_dims),
         )
+        shapes.something_to_rank(n_dims, draws)
         if self._whole:
             self._known.box = shapes.pooled_box(self.samples, self.theta)
             self._drop(shapes.invalid(self, self.box))
@@ -140,12 +142,15 @@ class Simulations:
             log_prob_theta: Log-densities of the truths `(n_sims,)`.
             more: Further arguments of `Simulations`: weights, `offsets` and `on_invalid`.
         """
+        shapes.both_log_probs(log_prob_samples, log_prob_theta)
         if more.get("offsets") is None and not isinstance(log_prob_samples, list | tuple):
             log_prob_samples, log_prob_theta = shapes.log_probs(
                 log_prob_samples, log_prob_theta, None, None
             )
-        n_sims = len(log_prob_theta)
+        n_sims = shapes.n_entries("log_prob_theta", log_prob_theta)
         listed = weights.by_simulation(log_prob_samples, n_sims)
+        if not listed:
+            log_prob_samples = shapes.array("log_prob_samples", log_prob_samples)
         samples: Any = (
             [np.empty((len(row), 0)) for row in log_prob_samples]
             if listed
@@ -217,7 +222,7 @@ class Simulations:
             n_bytes: The size of a block in double precision; by default one that keeps copies of
                 it small.
         """
-        return passes.blocks(self, n_bytes)
+        return passes.blocks(self, arguments.positive("n_bytes", n_bytes, 0))
 
     def _centres_at_hand(self) -> Floats:
         if self.weighted or arrays.package(self.samples) == "jax":
@@ -241,9 +246,12 @@ class Simulations:
 
         The box stays that of all points: it is symmetric in the ones that are left.
         """
-        fewest = self.draws.fewest
+        n, fewest = arguments.positive("n", n), self.draws.fewest
         if fewest <= n:
-            raise ValueError(f"holding out {n} of {fewest} draws leaves none to rank: draw more.")
+            raise ValueError(
+                f"`n` must be less than the number of draws, but got {n} of {fewest}: holding "
+                f"them out leaves none to rank."
+            )
         if self.weighted:
             return self._hold_out_weighted(n)
         if self._whole:
@@ -368,8 +376,8 @@ def is_simple(sims: Simulations) -> bool:
 def given(samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any) -> Simulations:
     """Return the simulations that a test was given, whole or as arrays."""
     if isinstance(samples, Simulations):
-        arguments = {"theta": theta, **more}
-        extra = [f"`{name}`" for name, value in arguments.items() if value is not None]
+        beside = {"theta": theta, **more}
+        extra = [f"`{name}`" for name, value in beside.items() if value is not None]
         if extra:
             raise TypeError(
                 f"`Simulations` contain all data already: remove {', '.join(extra)}, or pass "
@@ -377,7 +385,10 @@ def given(samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any
             )
         return samples
     if theta is None:
-        raise TypeError("`theta` is missing: pass the true parameters, (n_sims, n_dims).")
+        raise TypeError(
+            "`theta` is missing, it is None: pass the true parameters, (n_sims, n_dims), or "
+            "`Simulations` alone."
+        )
     return Simulations(samples, theta, **more)
 
 
@@ -393,6 +404,8 @@ def begin(
         rng: The seed or generator of the user.
         settings: Everything else that its results depend on.
     """
+    kind = "a `tarpon.Engine`"
+    arguments.instance("engine", engine, Engine, kind, "Leave it out to compute here.")
     run = engine.start(
         lambda: {
             "test": test,

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from .._base import arrays
+from .._base import arguments, arrays
+from .._base.text import clean
 from .._base.types import Array, ArrayLike
 from .stored import Stored
 
@@ -19,14 +20,7 @@ def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
     Draws stay where they are, and truths go there.
     """
     samples = where_it_is("samples", samples, 1)
-    theta = arrays.to_device_of(where_it_is("theta", theta, 0), samples)
-    if theta.ndim == 1:
-        theta = theta[:, None]
-    if theta.ndim != 2:
-        raise ValueError(
-            f"`theta` must be (n_sims, n_dims), or (n_sims,) for one parameter, "
-            f"but got {tuple(theta.shape)}."
-        )
+    theta = truths(arrays.to_device_of(where_it_is("theta", theta, 0), samples))
     shape = n_sims, n_dims = tuple(theta.shape)
     if samples.ndim == 2 and n_dims == 1:
         stored = isinstance(samples, Stored)
@@ -36,12 +30,27 @@ def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
             f"`samples` must be (n_draws, {n_sims}, {n_dims}) to match `theta` {shape}, "
             f"but got {tuple(samples.shape)}.{_shape_hint(samples, theta)}"
         )
-    if not samples.shape[0] or not n_sims:
+    if not samples.shape[0]:
         raise ValueError(
             f"at least one simulation and one draw are needed, but `samples` is "
             f"{tuple(samples.shape)}."
         )
     return samples, theta
+
+
+def truths(theta: Array) -> Array:
+    """Return truths (n_sims, n_dims) of at least one simulation."""
+    if theta.ndim not in (1, 2):
+        raise ValueError(
+            f"`theta` must be (n_sims, n_dims), or (n_sims,) for one parameter, "
+            f"but got {tuple(theta.shape)}."
+        )
+    if not theta.shape[0]:
+        raise ValueError(
+            f"at least one simulation and one draw are needed, but `theta` is "
+            f"{tuple(theta.shape)}."
+        )
+    return theta[:, None] if theta.ndim == 1 else theta
 
 
 def _shape_hint(samples: Array, theta: Array) -> str:
@@ -70,11 +79,7 @@ def log_probs(
     """Return log-densities (n_draws, n_sims) of the draws and (n_sims,) of the truths."""
     if draws is None and truths is None:
         return None, None
-    if draws is None or truths is None:
-        missing = "log_prob_samples" if draws is None else "log_prob_theta"
-        raise ValueError(
-            f"`{missing}` is missing: log-densities are needed of the draws and of the truths."
-        )
+    both_log_probs(draws, truths)
     draws = where_it_is("log_prob_samples", draws, 1)
     truths = arrays.to_device_of(where_it_is("log_prob_theta", truths, 0), draws)
     n_sims = (math.prod(truths.shape) if n_sims is None else n_sims) or 1
@@ -89,6 +94,16 @@ def log_probs(
             f"but got {tuple(draws.shape)}.{hint}"
         )
     return draws, truths
+
+
+def both_log_probs(draws: ArrayLike | None, truths: ArrayLike | None) -> None:
+    """Raise unless there are log-densities of the draws and of the truths."""
+    if draws is None or truths is None:
+        missing = "log_prob_samples" if draws is None else "log_prob_theta"
+        raise ValueError(
+            f"`{missing}` is missing, it is None: log-densities are needed of the draws and of "
+            f"the truths."
+        )
 
 
 def log_weights(
@@ -117,7 +132,7 @@ def row(draws: Array, index: int, n_dims: int) -> Array:
     draws = draws[:, None] if draws.ndim == 1 and n_dims == 1 else draws
     if draws.ndim != 2 or draws.shape[1] != n_dims or not len(draws):
         raise ValueError(
-            f"the draws of simulation {index} must be (n_draws, {n_dims}) with one draw at least, "
+            f"`samples` of simulation {index} must be (n_draws, {n_dims}) with one draw at least, "
             f"but got {draws.shape}."
         )
     return draws
@@ -125,11 +140,12 @@ def row(draws: Array, index: int, n_dims: int) -> Array:
 
 def per_draw(name: str, rows: Sequence[Array], number: Array) -> Sequence[Array]:
     """Return one number a draw, in one array a simulation."""
-    lengths = [row.shape for row in rows]
-    if lengths != [(n,) for n in number]:
+    sizes = [row.shape for row in rows]
+    if sizes != [(n,) for n in number]:
         raise ValueError(
             f"`{name}` must come as the draws do, one number for each: a list of {len(number)} "
-            f"arrays, or flat with `offsets`; lengths differ from those of `samples`."
+            f"arrays as long as those of `samples`, or flat with `offsets`, but got "
+            f"{arguments.shown(sizes) if sizes else 'one array'}."
         )
     return rows
 
@@ -150,13 +166,11 @@ def names(given: Sequence[str] | None, n_dims: int) -> tuple[str, ...]:
     """Return one name a parameter, `theta_0`, `theta_1`, … where none are given."""
     if given is None:
         return tuple(f"theta_{k}" for k in range(n_dims))
-    if isinstance(given, str):
-        raise TypeError(f"`names` must be a list of {n_dims} names, but got {given!r}.")
-    kept = tuple(str(name) for name in given)
-    if len(kept) != n_dims:
-        raise ValueError(f"`names` must name {n_dims} parameters, but got {len(kept)}.")
+    kept = arguments.words("names", given, n_dims, "parameter")
     if len(set(kept)) != n_dims:
-        raise ValueError(f"`names` must differ from each other, but got {list(kept)}.")
+        raise ValueError(
+            f"`names` must differ from each other, but got {arguments.shown(list(kept))}."
+        )
     return kept
 
 
@@ -195,8 +209,10 @@ def where_it_is(name: str, value: ArrayLike, axis: int) -> Any:
 
 def _real(name: str, numbers: Any) -> Any:
     if arrays.kind(numbers) not in "biuf":
+        single = isinstance(numbers, np.ndarray) and numbers.ndim == 0
+        given = arguments.shown(numbers.item()) if single else clean(numbers.dtype)
         raise TypeError(
-            f"`{name}` must hold real numbers, but got {numbers.dtype}. "
+            f"`{name}` must hold real numbers, but got {given}. "
             f"Convert it first, for example with `np.asarray({name}, dtype=float)`."
         )
     return numbers
@@ -212,8 +228,27 @@ def finite(name: str, numbers: Array) -> Array:
 def needs_x(x: Array | None, who: str) -> Array:
     """Return observations that must be there for the one who reads them."""
     if x is None:
-        raise ValueError(f"{who} reads the observations: pass `x=`, of shape (n_sims, ...).")
+        raise ValueError(
+            f"{who} reads the observations: pass `x=`, of shape (n_sims, ...); it is None."
+        )
     return np.asarray(x)
+
+
+def something_to_rank(n_dims: int, log_probs: Array | None) -> None:
+    """Raise if there are neither parameters nor log-densities."""
+    if not n_dims and log_probs is None:
+        raise ValueError(
+            "`theta` must have at least one parameter, (n_sims, n_dims), but got n_dims = 0."
+        )
+
+
+def n_entries(name: str, given: ArrayLike) -> int:
+    """Return how many entries an array or a list has, of which there must be some."""
+    n = len(given) if hasattr(given, "__len__") and np.ndim(given) else 0
+    if not n:
+        wanted = "an array or a list with one entry per simulation, and one simulation at least"
+        raise ValueError(arguments.wrong(name, wanted, given))
+    return n
 
 
 def needs_parameters(n_dims: int) -> None:
@@ -222,7 +257,9 @@ def needs_parameters(n_dims: int) -> None:
         raise ValueError("this test needs `samples` and `theta`, but only log-densities came.")
 
 
-_ON_INVALID = ("raise", "drop")
+def what_to_do(on_invalid: str) -> str:
+    """Return what is to be done with invalid simulations."""
+    return arguments.one_of("on_invalid", on_invalid, ("raise", "drop"))
 
 
 def pooled_box(samples: Array, theta: Array) -> tuple[Array, Array]:
@@ -268,8 +305,6 @@ def _without_density(log_prob: Array) -> Array:
 
 def refuse(invalid: Array, on_invalid: str) -> None:
     """Raise where simulations are invalid and may not be dropped, or none would be left."""
-    if on_invalid not in _ON_INVALID:
-        raise ValueError(f"`on_invalid` must be 'raise' or 'drop', but got {on_invalid!r}.")
     n_invalid, n_sims = int(invalid.sum()), len(invalid)
     if n_invalid and (on_invalid == "raise" or n_invalid == n_sims):
         advice = (

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base.text import clean
 from .._base.types import Array, ArrayLike, Ints
 from .sources import PlainZarr, chunk_length, decoded, is_portable, missing_chunks, opened
 
@@ -153,7 +154,7 @@ class Stored:
         except Exception as error:  # whatever the package raises that reads the file
             raise ValueError(
                 f"simulations {start} to {stop - 1} cannot be read from where they are stored: "
-                f"{error}. If the file is damaged, write it again."
+                f"{clean(error, 400)}. If the file is damaged, write it again."
             ) from error
 
     def _warn(self, length: int, row: int, n_sims: int) -> None:

@@ -104,11 +104,11 @@ def dense(given: Mapping[str, Any], offsets: ArrayLike | None) -> dict[str, Any]
             `(n_i, n_dims)` a simulation, or with `offsets` one after the other.
         offsets: Where the draws of each simulation begin, and the last ones end, `(n_sims + 1,)`.
     """
-    rows = _rows("samples", given["samples"], given["theta"], offsets)
+    theta = shapes.array("theta", given["theta"])
+    points = shapes.truths(theta)
+    rows = _rows("samples", given["samples"], points, offsets)
     if rows is None:
         return dict(given)
-    theta = shapes.array("theta", given["theta"])
-    points = theta[:, None] if theta.ndim == 1 else theta
     rows = [shapes.row(row, i, points.shape[1]) for i, row in enumerate(rows)]
     number = np.array([len(row) for row in rows])
     means = [_centre(row, truth) for row, truth in zip(rows, points, strict=True)]

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from ..._base import arguments, disk
+from ..._base.text import clean, size
 from ..._base.types import ArrayLike
-from ...simulations import Simulations
+from ...simulations import Simulations, shapes
 from . import formats, roles
-from .entries import FileArray, memory, short, size
+from .entries import FileArray, memory
 
+_LONGEST = 4096  # characters of a path that are printed
 _N_AXES = {"samples": 3, "theta": 2}
 
 
@@ -56,6 +58,7 @@ def load(
         >>> load("a.npy", theta="b.npy")
         Simulations(5 simulations, 9 draws each, 2 parameters)
     """
+    shapes.what_to_do(on_invalid)
     opened = _File.of(path, theta, arrays, most_bytes)
     data = opened.read()
     if "samples" in data and "theta" in data:
@@ -93,7 +96,7 @@ def inspect(
     opened = _File.of(path, theta, arrays, most_bytes)
     roles = {name: role for role, names in opened.picks.items() for name in names}
     entries = tuple(
-        Entry(short(name), array.shape, array.kind, array.n_bytes, roles.get(name, ""))
+        Entry(name, array.shape, array.kind, array.n_bytes, roles.get(name, ""))
         for name, array in opened.entries.items()
     )
     holds = problem = ""
@@ -148,16 +151,16 @@ class Contents:
     def __str__(self) -> str:
         rows = [("name", "shape", "type", "size", "used as")]
         for entry in self.entries:
-            role = entry.role or "-"
-            rows.append((entry.name, str(entry.shape), entry.dtype, size(entry.n_bytes), role))
+            name, kind, role = clean(entry.name), clean(entry.dtype), entry.role or "-"
+            rows.append((name, str(entry.shape), kind, size(entry.n_bytes), role))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = (
             "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         )
         n = len(self.entries)
-        head = f"{self.path} is {self.what} of {n} array{'s' if n != 1 else ''}."
-        odd = (f"Warning: {warning}" for warning in self.warnings)
+        head = f"{clean(self.path, _LONGEST)} is {self.what} of {n} array{'s' if n != 1 else ''}."
+        odd = (f"Warning: {clean(warning, _LONGEST)}" for warning in self.warnings)
         return "\n".join([head, *(f"  {line}" for line in lines), *odd, self.verdict])
 
     @property
@@ -165,7 +168,7 @@ class Contents:
         """Whether it can be tested, and what to do next."""
         if self.problem:
             return f"It cannot be tested yet: {self.problem}"
-        return f"{self.holds}. To test it: {self.command}"
+        return f"{self.holds}. To test it: {clean(self.command, _LONGEST)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, ready for JSON."""
@@ -190,11 +193,14 @@ class _File:
         most_bytes: int | None,
     ) -> "_File":
         """Return the arrays of a file, and of a second file with the truths if given."""
-        paths = [disk.existing(file).absolute() for file in (path, theta) if file is not None]
+        given = {"path": path} | ({} if theta is None else {"theta": theta})
+        paths = [
+            disk.existing(arguments.path(file, name)).absolute() for name, file in given.items()
+        ]
         if most_bytes is not None:
             arguments.positive("most_bytes", most_bytes)
         limit = max(memory(file, most_bytes) for file in paths)
-        asked = dict(arrays or {})
+        asked = _asked(arrays)
         if theta is not None and not formats.is_table(paths[0]):
             entries = _pair(paths[0], paths[1], limit, asked)
         else:
@@ -226,13 +232,23 @@ class _File:
             for name, array in self.entries.items()
             if name not in taken and array.is_numbers and len(array.shape) == _N_AXES[lack]
         ]
-        name = short(likely[0]) if likely else "NAME"
+        name = clean(likely[0]) if likely else "NAME"
         return (
             f"{str(self.path)!r} must contain `samples` and `theta`, or `log_prob_samples` and "
-            f"`log_prob_theta`, but contains {short(', '.join(self.entries)) or 'no arrays'}. "
+            f"`log_prob_theta`, but contains {clean(', '.join(self.entries)) or 'no arrays'}. "
             f"Name an array with `arrays={{{lack!r}: {name!r}}}` (`--array {lack}={name}`), or "
             f"give a second file with `theta=` (`--theta FILE`)."
         )
+
+
+def _asked(arrays: Mapping[str, str | None] | None) -> dict[str, str | None]:
+    """Return the names of arrays by role, or raise if they are no names."""
+    wanted = 'a dictionary of names, like `{"samples": "post/draws"}`'
+    asked = dict(arguments.instance("arrays", {} if arrays is None else arrays, Mapping, wanted))
+    for role, name in asked.items():
+        if not isinstance(role, str) or not isinstance(name, str | None):
+            raise TypeError(arguments.wrong("arrays", wanted, asked))
+    return asked
 
 
 def _pair(
@@ -244,6 +260,8 @@ def _pair(
         asked.setdefault("samples", *entries)
     name = asked.pop("theta", None) or roles.only("theta", truths)
     if name not in truths:
-        raise ValueError(f"there is no array {name!r} in {str(theta)!r} to use as `theta`.")
+        raise ValueError(
+            f"there is no array {arguments.shown(name)} in {str(theta)!r} to use as `theta`."
+        )
     asked["theta"] = "theta"
     return entries | {"theta": truths[name]}

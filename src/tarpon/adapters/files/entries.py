@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._base import arguments
+from ..._base.text import clean
 from ..._base.types import Array, ArrayLike
 
 MOST_ARRAYS = 1000
@@ -16,7 +18,6 @@ _MOST_AXES = 32
 _LONGEST = 2**62
 _ALWAYS = 64 * 2**20  # bytes of memory that any file may use
 _RATIO = 200  # a file that unpacks to more than this times its size contains no draws
-_UNKNOWN_MEMORY = 8 * 2**30
 _WORD = 64  # bytes of memory per word, at least
 _WORDS = "OSTU"  # the kinds of NumPy's types that may contain words
 
@@ -46,9 +47,9 @@ class FileArray:
     def __post_init__(self) -> None:
         sizes = self.shape
         if any(type(n) is not int or n < 0 for n in sizes) or len(sizes) > _MOST_AXES:
-            raise ValueError(f"invalid shape {short(sizes)}")
+            raise ValueError(f"invalid shape {clean(sizes)}")
         if prod(n or 1 for n in sizes) * max(self.dtype.itemsize, 1) > _LONGEST:
-            raise ValueError(f"invalid shape {short(sizes)}, larger than any disk")
+            raise ValueError(f"invalid shape {clean(sizes)}, larger than any disk")
 
     @property
     def n_bytes(self) -> int:
@@ -101,11 +102,7 @@ def memory(path: Path, most_bytes: int | None) -> int:
     """Return how many bytes of memory a file may use."""
     if most_bytes is not None:
         return most_bytes
-    try:
-        installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not on every system
-        installed = _UNKNOWN_MEMORY
-    return min(installed // 2, max(_ALWAYS, _RATIO * _on_disk(path)))
+    return min(arguments.memory() // 2, max(_ALWAYS, _RATIO * _on_disk(path)))
 
 
 def _on_disk(path: Path) -> int:
@@ -129,19 +126,3 @@ def tree(path: Path) -> list[tuple[str, int, bool]]:
                     n_bytes = entry.stat().st_size if entry.is_file() else 0
                     files.append((name, n_bytes, not entry.is_file(follow_symlinks=False)))
     return files
-
-
-def size(n_bytes: int) -> str:
-    """Return a number of bytes in words, `720 B` or `1.5 GB`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1000  # type: ignore[assignment]
-    return f"{n_bytes:.3g} TB"
-
-
-def short(words: object, most: int = 200) -> str:
-    """Return words from a file as a short line that is safe to print on a terminal."""
-    line = " ".join(str(words).split())
-    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -11,8 +11,9 @@ from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
+from ..._base.text import clean, size
 from ..._base.types import Array, ArrayLike
-from .entries import MOST_ARRAYS, FileArray, listed, short, size
+from .entries import MOST_ARRAYS, FileArray, listed
 
 Order: TypeAlias = Literal["C", "F"]
 
@@ -58,7 +59,7 @@ def npz(path: Path, limit: int) -> dict[str, FileArray]:
         for info in members:
             name = info.filename.removesuffix(".npy")
             if name in entries:
-                raise ValueError(f"it contains {short(name)!r} twice")
+                raise ValueError(f"it contains {clean(name)!r} twice")
             with archive.open(info) as file:
                 shape, dtype, _ = _header(file)
                 n_bytes = info.file_size - file.tell()
@@ -132,7 +133,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], Order]:
             raise ValueError
         dtype = np.dtype(header["descr"]) if isinstance(header["descr"], str) else np.dtype("V")
     except Exception as error:  # a parser raises many kinds of errors
-        raise ValueError(f"malformed header: {short(text, 80)}") from error
+        raise ValueError(f"malformed header: {clean(text, 80)}") from error
     return header["shape"], dtype, "F" if header["fortran_order"] else "C"
 
 
@@ -161,7 +162,7 @@ def _member(path: Path, name: str) -> Array:
 def _same_size(name: str, declared: int, stored: int) -> None:
     if declared != stored:
         raise ValueError(
-            f"{short(name)!r} declares {size(declared)} of numbers, but contains "
+            f"{clean(name)!r} declares {size(declared)} of numbers, but contains "
             f"{size(max(stored, 0))}: it was truncated or changed, so write it again"
         )
 
@@ -169,7 +170,7 @@ def _same_size(name: str, declared: int, stored: int) -> None:
 def _tensor(path: Path, name: str, about: Any, start: int, end: int) -> FileArray:
     shape, kind = tuple(about["shape"]), about["dtype"]
     if kind not in _TENSORS:
-        raise ValueError(f"{short(name)!r} is of type {short(kind)!r}, which NumPy lacks")
+        raise ValueError(f"{clean(name)!r} is of type {clean(kind)!r}, which NumPy lacks")
     dtype = np.dtype(_TENSORS[kind])
     low, high = about["data_offsets"]
     inside = type(low) is type(high) is int and 0 <= low <= high <= end - start

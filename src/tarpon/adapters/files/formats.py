@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..._base import disk
+from ..._base.text import clean
 from . import flat, grouped, tables
-from .entries import FileArray, short
+from .entries import FileArray
 
 T = TypeVar("T")
 
@@ -32,6 +33,7 @@ _SIGNATURES = {
     b"\x89HDF": (".h5", ".hdf5", ".nc"),
     b"PAR1": (".parquet",),
 }
+_MUST_START = (".npz", ".parquet")
 _ADVICE = dict.fromkeys(
     (".pkl", ".pickle", ".joblib", ".dill"),
     "Pickles run code when they are read: save the arrays only, with `np.savez`.",
@@ -80,11 +82,12 @@ def trying(path: Path, read: Callable[[], T]) -> T:
 
 def _message(error: Exception) -> str:
     """Return the message of an error, as a part of a sentence."""
+    message = clean(" ".join(str(error).split()), 400)
     if isinstance(error, KeyError):
-        return f"it lacks {short(error)}"
+        return f"it lacks {message}"
     if isinstance(error, TypeError | AttributeError | IndexError):
-        return f"the description of its arrays is malformed ({short(error)})"
-    return short(error, 400).rstrip(".") or type(error).__name__
+        return f"the description of its arrays is malformed ({message})"
+    return message.rstrip(".") or type(error).__name__
 
 
 def _kind(path: Path) -> str:
@@ -107,6 +110,11 @@ def _kind(path: Path) -> str:
         )
     if not path.stat().st_size:
         raise ValueError(f"{str(path)!r} is empty.")
+    if ending in _MUST_START and not endings:
+        raise ValueError(
+            f"{str(path)!r} ends with {ending}, but does not start as such a file does: if it is "
+            f"a table in text, its name must end with .csv."
+        )
     if endings and ending not in endings:
         raise ValueError(
             f"{str(path)!r} ends with {ending}, but its content is {endings[0]}: rename it."

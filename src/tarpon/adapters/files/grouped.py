@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._base.text import clean, size
 from ..._base.types import ArrayLike
 from ...simulations.sources import InHDF5
-from .entries import MOST_ARRAYS, FileArray, listed, refused, short, size, tree
+from .entries import MOST_ARRAYS, FileArray, listed, refused, tree
 
 if TYPE_CHECKING:
     import h5py
@@ -41,9 +42,9 @@ def hdf5(path: Path, limit: int) -> dict[str, FileArray]:
     def visit(name: str, link: h5py.HardLink | h5py.SoftLink | h5py.ExternalLink) -> bool | None:
         """Add one name to the entries; a value other than None ends the walk."""
         if isinstance(link, h5py.ExternalLink):
-            entries[name] = refused(f"is a link to another file, {short(link.filename)!r}")
+            entries[name] = refused(f"is a link to another file, {clean(link.filename)!r}")
         elif isinstance(link, h5py.SoftLink):
-            entries[name] = refused(f"is a link to {short(link.path)!r}: name that instead")
+            entries[name] = refused(f"is a link to {clean(link.path)!r}: name that instead")
         else:
             item = file[name]
             loose.extend(_loose(item))
@@ -103,9 +104,9 @@ def netcdf(path: Path, limit: int) -> dict[str, FileArray]:
     inside = hdf5(path, limit)
     for name, array in inside.items():
         if array.refused:
-            raise ValueError(f"{short(name)!r} {array.refused}")
+            raise ValueError(f"{clean(name)!r} {array.refused}")
         if len(array.shape) == 1 and array.n_bytes > limit:  # an axis, which is read at once
-            raise ValueError(f"{short(name)!r} declares {size(array.n_bytes)}, more than allowed")
+            raise ValueError(f"{clean(name)!r} declares {size(array.n_bytes)}, more than allowed")
     entries = {name: array for name, array in inside.items() if array.is_words}
     words = [name.rpartition("/")[2] for name in entries]
     # Missing values become NaN, and packed values are unpacked.
@@ -121,7 +122,7 @@ def zarr(path: Path, limit: int) -> dict[str, FileArray]:
     files = tree(path) if path.is_dir() else []
     for name, _, is_link in files:
         if is_link:
-            raise ValueError(f"{short(name)!r} is a link: a store must contain its own files only")
+            raise ValueError(f"{clean(name)!r} is a link: a store must contain its own files only")
     names = [name for name, _, _ in files if name.rpartition("/")[2] == "zarr.json"]
     if any(name.endswith((".zgroup", ".zarray")) for name, _, _ in files):
         raise ValueError("its version is 2, where chunks may be pickled: write version 3")
@@ -173,12 +174,12 @@ def _measure(path: Path, array: "h5py.Dataset") -> None:
     """Raise if words are declared longer than the file, since HDF5 does not check this."""
     start, n_bytes = array.id.get_offset(), array.id.get_storage_size()
     if start is None or n_bytes != 16 * array.size:
-        raise ValueError(f"{short(array.name)!r} is stored in chunks: write words contiguously")
+        raise ValueError(f"{clean(array.name)!r} is stored in chunks: write words contiguously")
     with path.open("rb") as file:
         file.seek(start)
         places = np.frombuffer(file.read(n_bytes), [("length", "<u4"), ("place", "V12")])
     if places["length"].sum(dtype=np.int64) > path.stat().st_size:
-        raise ValueError(f"{short(array.name)!r} declares words that are longer than the file")
+        raise ValueError(f"{clean(array.name)!r} declares words that are longer than the file")
 
 
 def _in_xarray(array: "DataArray") -> FileArray:
@@ -201,16 +202,16 @@ def _in_zarr(path: Path, name: str, about: dict[str, Any], n_files: int) -> File
     shape, kind = tuple(about["shape"]), about["data_type"]
     kind = kind["name"] if isinstance(kind, dict) else kind
     if kind not in _NUMBERS | _WORDS:
-        return refused(f"has type {short(kind)!r}, which is not one of plain numbers")
+        return refused(f"has type {clean(kind)!r}, which is not one of plain numbers")
     unknown = set(_codecs(about["codecs"])) - _CODECS
     if unknown:
-        return refused(f"is packed with {short(min(unknown))!r}, which is not supported")
+        return refused(f"is packed with {clean(min(unknown))!r}, which is not supported")
     if _PACKED & set(about.get("attributes", {})):
         return refused("is packed with a scale and an offset: write the numbers themselves")
     dtype = np.dtype("O" if kind in _WORDS else kind)
     chunk = tuple(about["chunk_grid"]["configuration"]["chunk_shape"])
     if len(chunk) != len(shape) or any(type(n) is not int or n < 1 for n in chunk):
-        return refused(f"has chunks of {short(chunk)}, which do not fit its shape")
+        return refused(f"has chunks of {clean(chunk)}, which do not fit its shape")
     n_chunks = prod(-(-n // k) for n, k in zip(shape, chunk, strict=True))
     if n_chunks > _EMPTY_CHUNKS + 100 * n_files:
         return refused(f"declares {n_chunks} chunks, most of which are missing")

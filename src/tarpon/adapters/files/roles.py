@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._base import arguments
+from ..._base.text import clean, size
 from ..._base.types import Array, ArrayLike
 from ...simulations import shapes
 from ...simulations.sources import Arranged, Joined
 from .. import _variables
-from .entries import FileArray, short, size
+from .entries import FileArray
 
 SIM, DRAW, CHAIN, PARAM = "sim", "draw", "chain", "param"
 NAMES, OFFSETS = "names", "offsets"
@@ -74,13 +76,16 @@ def pick(entries: Mapping[str, FileArray], asked: Mapping[str, str | None]) -> P
     unknown = set(asked) - set(ROLES)
     if unknown:
         raise ValueError(
-            f"`arrays` must name arrays for {', '.join(ROLES)}, but got {sorted(unknown)}."
+            f"`arrays` must name arrays for {', '.join(ROLES)}, but got "
+            f"{arguments.shown(sorted(unknown))}."
         )
     picks: Picks = {}
     for role, name in asked.items():
         if name is not None and name not in entries:
-            names = short(", ".join(entries)) or "no arrays"
-            raise ValueError(f"there is no array {name!r} to use as `{role}`, but {names}.")
+            names = clean(", ".join(entries)) or "no arrays"
+            raise ValueError(
+                f"there is no array {arguments.shown(name)} to use as `{role}`, but {names}."
+            )
         picks[role] = [] if name is None else [name]
     for role, chosen in (_in_groups(entries) or _by_alias(entries, set(picks))).items():
         picks.setdefault(role, chosen)
@@ -128,11 +133,11 @@ def afford(picks: Picks, entries: Mapping[str, FileArray], limit: int) -> None:
 
 def _must_fit(role: str, name: str, array: FileArray) -> None:
     if array.refused:
-        raise ValueError(f"`{role}`, here {short(name)!r}, {array.refused}")
+        raise ValueError(f"`{role}`, here {clean(name)!r}, {array.refused}")
     if not (array.is_words if role == NAMES else array.is_numbers):
         kind = "a list of words" if role == NAMES else "plain numbers"
         raise ValueError(
-            f"`{role}`, here {short(name)!r}, must be {kind}, but is "
+            f"`{role}`, here {clean(name)!r}, must be {kind}, but is "
             f"{array.shape} of {array.dtype}"
         )
 
@@ -163,7 +168,7 @@ def _called(entries: Mapping[str, FileArray], role: str) -> list[str]:
         matches = at_top or matches
         if len(matches) > 1:
             raise ValueError(
-                f"`{role}` may be {' or '.join(map(short, matches))}: choose one with "
+                f"`{role}` may be {' or '.join(map(clean, matches))}: choose one with "
                 f"`arrays={{{role!r}: ...}}`."
             )
         if matches:
@@ -204,7 +209,7 @@ def _with_axes(role: str, name: str, array: FileArray, flat: bool) -> ArrayLike:
     needed = [SIM, DRAW] if kind.draws else [SIM]
     if any(dims.count(dim) != 1 for dim in needed):
         raise ValueError(
-            f"`{role}`, here {short(name)!r}, has axes {short(dims)}, but needs each of "
+            f"`{role}`, here {clean(name)!r}, has axes {clean(dims)}, but needs each of "
             f"{' and '.join(f'`{dim}`' for dim in needed)} once"
         )
     drawn = tuple(dims.index(dim) for dim in (CHAIN, DRAW) if dim in dims) if kind.draws else ()

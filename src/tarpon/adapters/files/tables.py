@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..._base.text import clean, size
 from ..._base.types import Array, Ints
-from .entries import FileArray, at_hand, listed, short, size
+from .entries import FileArray, at_hand, listed
 
 Columns = dict[str, Array]
 
@@ -41,7 +42,7 @@ def _columns(path: Path, limit: int) -> Columns:
     if _SIM not in columns:
         raise ValueError(
             f"a table must have a column `sim` with the simulation of each row, but this one has "
-            f"{short(', '.join(columns))}"
+            f"{clean(', '.join(columns))}"
         )
     if not len(columns[_SIM]) or not np.isfinite(columns[_SIM]).all():
         raise ValueError("its column `sim` must have a number in every row, and at least one row")
@@ -53,7 +54,7 @@ def _csv(path: Path, limit: int) -> Columns:
         raise ValueError(
             f"it has {size(path.stat().st_size)}: store large studies in .npy or .zarr"
         )
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:  # a byte-order mark is no name
         head = [name.strip() for name in next(text.reader([file.readline(2**20)]), [])]
         _distinct(head)
         numbers = np.loadtxt(file, delimiter=",", ndmin=2, comments=None, dtype=float)
@@ -80,7 +81,7 @@ def _parquet(path: Path, limit: int) -> Columns:
         for field in file.schema_arrow:
             kind = field.type
             if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-                raise ValueError(f"its column {short(field.name)!r} contains {kind}, not numbers")
+                raise ValueError(f"its column {clean(field.name)!r} contains {kind}, not numbers")
         read = file.read(use_threads=False)
     return {name: np.asarray(read.column(name).to_numpy(), dtype=float) for name in names}
 
@@ -88,7 +89,7 @@ def _parquet(path: Path, limit: int) -> Columns:
 def _distinct(names: list[str]) -> None:
     if not names or len(names) > _MOST_COLUMNS or len(set(names)) != len(names):
         raise ValueError(
-            f"its columns must have different names, but are {short(', '.join(names))}"
+            f"its columns must have different names, but are {clean(', '.join(names))}"
         )
 
 
@@ -121,7 +122,7 @@ def _arrays(columns: Columns) -> Columns:
     if any(name in columns for name in true):
         missing = [name for name in true if name not in columns]
         if missing:
-            raise ValueError(f"it has columns of truths, but no column {short(missing[0])!r}")
+            raise ValueError(f"it has columns of truths, but no column {clean(missing[0])!r}")
         arrays["theta"] = rows.truths(true)
     for name, (of_draws, of_truths) in _OF_DRAWS.items():
         if name in columns:
@@ -177,7 +178,7 @@ class _Rows:
             first = np.repeat(column[self.starts], self.n_draws)
             if not ((column == first) | (np.isnan(column) & np.isnan(first))).all():
                 raise ValueError(
-                    f"its column {short(name)!r} must be the same in all rows of a simulation"
+                    f"its column {clean(name)!r} must be the same in all rows of a simulation"
                 )
         first_rows = self.order[self.starts]
         return np.stack([self.columns[name][first_rows] for name in names], axis=-1)

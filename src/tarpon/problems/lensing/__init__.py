@@ -108,6 +108,7 @@ class Lensing:
         :math:`C = I, S = \sigma_t^2 I` is biased.
         """
         arguments.one_of("sampler", sampler, SAMPLERS)
+        arguments.sizes(n_steps=n_steps, n_dims=len(self.galaxies.mean) ** 2)
         prior, unit = self.galaxies.covariance, np.eye(len(self.galaxies.mean))
         smallest = np.sqrt(np.linalg.eigvalsh(self.posterior(self._no_data)[1])[0])
         sizes, modes = np.linalg.eigh(prior)
