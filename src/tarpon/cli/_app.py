@@ -112,7 +112,7 @@ def write_figure(figure: Any, path: Path) -> None:
     from .._base.disk import replacing
 
     try:
-        with replacing(path, private=False) as file:
+        with replacing(path) as file:
             figure.savefig(file, dpi=200, format=path.suffix.removeprefix(".") or "png")
     except (OSError, ValueError) as error:
         raise ValueError(

@@ -198,9 +198,9 @@ def merge(folders: tuple[Path, ...], **given: Any) -> None:
 
     Example:  tarpon merge blocks
     """
-    from .._base.disk import about_folder
+    from .._base.folders import about_folder
 
-    note = about_folder(folders[0]).get("note", {})
+    note = about_folder(folders[0])["note"]
     if "test" not in note:
         raise Misuse(
             f"{str(folders[0])!r} was written by a program: it gets the answer by calling the "

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from .._base.disk import replacing
+from .._base.disk import replacing, versions
 from .._base.text import number, stated
 from ..checks import Check
 from ..checks.families import SEES
-from ..results import Result, versions
+from ..results import Result
 from ._study import Study
 from ._svg import NOT_XML
 
@@ -47,7 +47,7 @@ def write(
         >>> tarpon.report.write("report.html", check, names=["my flow"])
     """
     text = html(*checks, names=names, commands=commands)
-    with replacing(Path(path), private=False) as file:
+    with replacing(path) as file:
         file.write(text.encode())
 
 

@@ -172,7 +172,7 @@ def run(
             n_sims=n_sims,
             failures=tuple(one for k, one in sorted(book.failures.items()) if k < watch.place),
             notes=tuple(book.notes),
-            store=kept.folder,
+            store=kept.path,
             seed=kept.seed,
         )
 

@@ -37,7 +37,7 @@ class Fault:
     details: str = ""
 
 
-Outcome = Results | Fault
+Attempt = Results | Fault
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class Crew(Protocol):
         """Hand out a simulation."""
         ...
 
-    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome | None]]:
+    def finished(self, timeout: float) -> Iterator[tuple[int, Attempt | None]]:
         """Yield what has ended, after waiting for it for so many seconds at most.
 
         What comes without an outcome was never begun.
@@ -129,7 +129,7 @@ class Processes:
         free = (worker for worker in self.workers if worker.n_free)
         min(free, key=lambda worker: len(worker.given)).start(index)
 
-    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome | None]]:
+    def finished(self, timeout: float) -> Iterator[tuple[int, Attempt | None]]:
         """Yield what has ended, and replace processes that died or took too long."""
         now = time.monotonic()
         ends = [worker.since + self.time_limit for worker in self.workers if worker.busy]
@@ -186,7 +186,7 @@ class _Worker:
         with suppress(BrokenPipeError):  # it has died, and the next to listen will know
             self.pipe.send(index)
 
-    def receive(self) -> Iterator[tuple[int, Outcome | None]]:
+    def receive(self) -> Iterator[tuple[int, Attempt | None]]:
         """Yield how a simulation ended, if that is what the process has to say."""
         try:
             said = self.pipe.recv()
@@ -203,7 +203,7 @@ class _Worker:
         self.since = now
         yield self.given.popleft(), said
 
-    def left(self, why: str) -> Iterator[tuple[int, Outcome | None]]:
+    def left(self, why: str) -> Iterator[tuple[int, Attempt | None]]:
         """Yield what a process that has ended leaves behind."""
         for k, index in enumerate(self.given):
             yield index, None if k else Fault(why)
@@ -301,7 +301,7 @@ class Borrowed:
         """Hand a simulation to the executor."""
         self.running[self.pool.submit(self.task, index)] = index
 
-    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome | None]]:
+    def finished(self, timeout: float) -> Iterator[tuple[int, Attempt | None]]:
         """Yield what has ended; an executor that broke ends the run."""
         done, _ = wait(self.running, timeout, FIRST_COMPLETED)
         for future in done:
@@ -309,5 +309,5 @@ class Borrowed:
             error = future.exception()
             if isinstance(error, BrokenExecutor):
                 raise RuntimeError(f"the executor broke: {where(error)}.") from error
-            outcome: Outcome = future.result() if error is None else Fault(where(error))
+            outcome: Attempt = future.result() if error is None else Fault(where(error))
             yield index, outcome
