@@ -82,31 +82,31 @@ def study(n_dims: int, dtype: torch.dtype, sims_first: bool) -> tuple[torch.Tens
     return samples.swapaxes(0, 1) if sims_first else samples, theta
 
 
-def eager(samples: torch.Tensor, theta: torch.Tensor, center: torch.Tensor) -> torch.Tensor:
-    far = torch.sqrt(((samples - center) ** 2).sum(dim=-1))
-    return (far < torch.sqrt(((theta - center) ** 2).sum(dim=-1))).sum(dim=0)
+def eager(samples: torch.Tensor, theta: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
+    far = torch.sqrt(((samples - centre) ** 2).sum(dim=-1))
+    return (far < torch.sqrt(((theta - centre) ** 2).sum(dim=-1))).sum(dim=0)
 
 
-def row(n_dims: int, dtype: torch.dtype, sims_first: bool, n_centers: int, limit: float) -> str:
+def row(n_dims: int, dtype: torch.dtype, sims_first: bool, n_centres: int, limit: float) -> str:
     samples, theta = study(n_dims, dtype, sims_first)
     n_sims, weight = len(theta), np.ones(n_dims)
-    shape = (n_sims, n_centers, n_dims) if n_centers > 1 else (n_sims, n_dims)
-    centers = np.random.default_rng(0).uniform(-2, 2, size=shape)
-    around = torch.as_tensor(centers, device="cuda").reshape(n_sims, n_centers, n_dims)
+    shape = (n_sims, n_centres, n_dims) if n_centres > 1 else (n_sims, n_dims)
+    centres = np.random.default_rng(0).uniform(-2, 2, size=shape)
+    around = torch.as_tensor(centres, device="cuda").reshape(n_sims, n_centres, n_dims)
     truth = theta.to(_torch._working(dtype))
     constants = prepare("l2", truth, theta.double()[:, None] - around, weight, np.inf)
     took = milliseconds(lambda: _triton.closer("l2", samples, constants))
     share = samples.nbytes / limit / (took / 1e3)
     cells = [
         n_dims, str(dtype).removeprefix("torch."),
-        "simulations first" if sims_first else "draws first", n_centers,
+        "simulations first" if sims_first else "draws first", n_centres,
         f"{took:.2f}", f"{share:.0%}",
     ]  # fmt: skip
-    if n_centers == 1:
+    if n_centres == 1:
         again = milliseconds(lambda: eager(samples, theta, around[:, 0].to(dtype)))
         whole = min(
             timeit.repeat(
-                lambda: _torch.closer(samples, theta, centers, weight), number=1, repeat=3
+                lambda: _torch.closer(samples, theta, centres, weight), number=1, repeat=3
             )
         )
         cells += [f"{again / took:.1f}", f"{1e3 * whole:.1f}"]
@@ -118,10 +118,10 @@ def row(n_dims: int, dtype: torch.dtype, sims_first: bool, n_centers: int, limit
 def counting(limit: float, quick: bool) -> Iterator[str]:
     yield "| parameters | precision | order | references | ms | of read | × eager | call, ms |"
     yield "|--:|---|---|--:|--:|--:|--:|--:|"
-    for n_centers in (1, 10):
+    for n_centres in (1, 10):
         for sims_first in (True, False):
             for n_dims in DIMS:
-                yield row(n_dims, torch.float32, sims_first, n_centers, limit)
+                yield row(n_dims, torch.float32, sims_first, n_centres, limit)
     for dtype in () if quick else OTHER_DTYPES:
         for n_dims in DIMS[1::2]:
             yield row(n_dims, dtype, n_dims != 100, 1, limit)
@@ -146,35 +146,35 @@ def checking() -> Iterator[str]:
         yield f"| {n_sims} × {n_draws} × {n_dims} | {min(times):.2f} (first {times[0]:.1f}) |"
 
 
-def candidates(n_dims: int, sims_first: bool, n_centers: int) -> Iterator[tuple[str, Tile]]:
+def candidates(n_dims: int, sims_first: bool, n_centres: int) -> Iterator[tuple[str, Tile]]:
     """Yield kernels with the tiles worth trying."""
     power = triton.next_power_of_2(n_dims)
-    if n_centers == 1 and power <= 128:
+    if n_centres == 1 and power <= 128:
         for size, draws in product((2048, 4096, 8192) if sims_first else (2048, 4096), (1, 4, 16)):
             most = size // power
             draws = min(most, 1024) if sims_first else min(draws, most)
             for n, stages, warps in ((1, 1, 4), (8, 1, 4), (8, 3, 4), (8, 3, 8), (32, 3, 4)):
                 n = min(n, triton.cdiv(N_DRAWS, draws))
                 yield "single", Tile(draws, most // draws, power, n, warps, stages if n > 1 else 1)
-    elif n_centers == 1:
+    elif n_centres == 1:
         for dims, draws, sims in product((64, 128, 256), (8, 16, 32, 64), (1, 4)):
             for stages, warps in ((1, 4), (1, 8), (3, 4)):
                 if 2048 <= dims * draws * sims <= 8192 and not (sims_first and sims > 1):
                     yield "single", Tile(draws, sims, dims, 1, warps, stages)
-    if n_centers > 1 and n_dims <= 16:
+    if n_centres > 1 and n_dims <= 16:
         for a, n, stages in product((1, 2, 4), (8, 32), (1, 2)):
             tile = (64 * a, 1, n_dims, n) if sims_first else (a, 32, n_dims, 8 * n)
             yield "short", Tile(*tile, 1, stages)
-    if n_centers > 1 and n_dims >= 16:
+    if n_centres > 1 and n_dims >= 16:
         for draws, dims, warps, stages in product((64, 128), (32, 64, 128), (4, 8), (1, 3)):
             if dims <= max(power, 32) and (warps == 4 or draws == 128):
                 yield "product", Tile(draws, 1, dims, 8 if dims >= n_dims else 1, warps, stages)
 
 
-def setting(n_dims: int, sims_first: bool, n_centers: int) -> tuple[torch.Tensor, Constants]:
+def setting(n_dims: int, sims_first: bool, n_centres: int) -> tuple[torch.Tensor, Constants]:
     """Return draws and constants to try tiles on."""
     samples, theta = study(n_dims, torch.float32, sims_first)
-    away = torch.randn((len(theta), n_centers, n_dims), device="cuda", dtype=torch.float64)
+    away = torch.randn((len(theta), n_centres, n_dims), device="cuda", dtype=torch.float64)
     return samples, prepare("l2", theta, away, np.ones(n_dims), np.inf)
 
 
@@ -187,9 +187,9 @@ def launch(kernel: str, samples: torch.Tensor, constants: Constants, tile: Tile)
 
 def compiled(job: tuple[int, bool, int, str, Tile]) -> bool:
     """Compile one kernel, in a process of its own, for all others to find on disk."""
-    n_dims, sims_first, n_centers, kernel, tile = job
+    n_dims, sims_first, n_centres, kernel, tile = job
     try:
-        launch(kernel, *_blank(n_dims, sims_first, n_centers), tile)
+        launch(kernel, *_blank(n_dims, sims_first, n_centres), tile)
         torch.cuda.synchronize()
     except Exception:  # Too large for the device: not a candidate.
         return False
@@ -201,12 +201,12 @@ def _memory() -> torch.Tensor:
     return torch.zeros(N_NUMBERS, device="cuda")
 
 
-def _blank(n_dims: int, sims_first: bool, n_centers: int) -> tuple[torch.Tensor, Constants]:
+def _blank(n_dims: int, sims_first: bool, n_centres: int) -> tuple[torch.Tensor, Constants]:
     n_sims = N_NUMBERS // (N_DRAWS * n_dims)
     shape = (n_sims, N_DRAWS, n_dims) if sims_first else (N_DRAWS, n_sims, n_dims)
     samples = _memory()[: n_sims * N_DRAWS * n_dims].reshape(shape)
     zeros = [torch.zeros(s, device="cuda") for s in ((n_sims, n_dims), (3, n_dims))]
-    away = torch.zeros((n_sims, n_centers, n_dims), device="cuda")
+    away = torch.zeros((n_sims, n_centres, n_dims), device="cuda")
     constants = Constants(zeros[0], away, zeros[1])
     return samples.swapaxes(0, 1) if sims_first else samples, constants
 
@@ -220,11 +220,11 @@ def tune(limit: float) -> Iterator[str]:
     with get_context("spawn").Pool(min(14, os.cpu_count() or 1)) as pool:
         fine = dict(zip(jobs, pool.map(compiled, jobs, chunksize=2), strict=True))
     yield f"{len(jobs)} compiled in {time.perf_counter() - begun:.0f} s, {sum(fine.values())} fine"
-    for (n_dims, sims_first, n_centers), several in tiles.items():
-        samples, constants = setting(n_dims, sims_first, n_centers)
+    for (n_dims, sims_first, n_centres), several in tiles.items():
+        samples, constants = setting(n_dims, sims_first, n_centres)
         times = []
         for kernel, tile in several:
-            if fine[n_dims, sims_first, n_centers, kernel, tile]:
+            if fine[n_dims, sims_first, n_centres, kernel, tile]:
                 call = partial(launch, kernel, samples, constants, tile)
                 times.append((milliseconds(call, 0.02), kernel, tuple(tile)))
         order = "sims" if sims_first else "draws"
@@ -232,7 +232,7 @@ def tune(limit: float) -> Iterator[str]:
             f"{samples.nbytes / limit / took * 1e3:.0%} {kernel[0]}{tile}"
             for took, kernel, tile in sorted(times)[:4]
         ]
-        yield f"{n_dims} {order} K={n_centers}: " + "; ".join(best).replace(", ", ",")
+        yield f"{n_dims} {order} K={n_centres}: " + "; ".join(best).replace(", ", ",")
 
 
 def main() -> None:

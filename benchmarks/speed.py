@@ -172,8 +172,8 @@ def contenders(
     """Yield what is compared."""
     references = np.random.default_rng(1).uniform(size=theta.shape).astype(samples.dtype)
     weight = np.ones(theta.shape[1])
-    centers = references.astype(float)
-    yield "tarpon, counting", lambda: _kernels.closer(samples, theta, centers, weight)
+    centres = references.astype(float)
+    yield "tarpon, counting", lambda: _kernels.closer(samples, theta, centres, weight)
     yield "tarpon, whole call", lambda: tarpon.tarp(samples, theta, rng=0).p_value
     try:
         import tarp

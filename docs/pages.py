@@ -1,20 +1,23 @@
-"""Run the code of pages, and compare what it prints with what they show.
+"""Run the code of pages, and compare its output with the output that they show.
 
-    python docs/pages.py docs/start.md             # says what differs
-    python docs/pages.py --write docs/start.md     # puts what is printed into the page
+    python docs/pages.py docs/start.md             # prints the differences
+    python docs/pages.py --write docs/start.md     # writes the output into the page
+
+Numbers must agree to within 5 per cent. Words must agree on the pages of `WORD_FOR_WORD` only, so
+that a reworded message does not fail on every page that prints it; `--write` updates the words.
 
 A page is run from top to bottom in a folder of its own.
 
-- A fence `python` is run, and a fence `text` after it shows all that was printed since the last.
-- A fence `console` has commands after `$` and what they print, `...` for lines left out. Commands
-  with nothing shown below them are run, too.
-- A comment `<!-- run` holds Python that readers do not see, for the files that a command needs;
-  `PAGE` is the path of the page.
+- A fence `python` is run. A fence `text` shows everything printed since the previous `text`.
+- A fence `console` has commands after `$` and their output, with `...` for omitted lines. Commands
+  without output below them are run, too.
+- A comment `<!-- run` contains Python that readers do not see, to write the files that a command
+  needs; `PAGE` is the path of the page.
 - A comment `<!-- needs: sbi -->` before a fence, or at the top for the whole page, names packages
-  without which it is left out; `<!-- not run: why -->` says why nothing can run the next fence.
-- A comment `<!-- file: train.py -->` before a fence `python` says that it is that file, which is
-  written and not run.
-- What is saved as `images/NAME.png` is a picture of the page, kept in `docs/images`.
+  without which it is skipped; `<!-- not run: why -->` gives the reason to skip the next fence.
+- A comment `<!-- file: train.py -->` before a fence `python` gives the name of the file to which
+  the fence is written; it is not run.
+- A figure saved as `images/NAME.png` is kept in `docs/images`.
 """
 
 import argparse
@@ -27,7 +30,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,35 +43,56 @@ _PART = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+_VALUE = re.compile(rf"^\s*\.\.\.$|\bTrue\b|\bFalse\b|[-+]?{_NUMBER.pattern}", re.MULTILINE)
+_ROOT = Path(__file__).resolve().parents[1]
+WORD_FOR_WORD = (_ROOT / "README.md", _ROOT / "docs/start.md", _ROOT / "docs/check.md")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a page shows at `span`, and what is really printed there."""
+    """The output that a page shows at `span`, and the output that its code prints.
+
+    Arguments:
+        span: Start and end of the shown output in the text of the page.
+        shown: The output that the page shows.
+        printed: The output of the code.
+        words: Whether words are compared, or only numbers.
+    """
 
     span: tuple[int, int]
     shown: str
     printed: str
+    words: bool
 
     @property
     def agrees(self) -> bool:
+        """Whether the numbers are the same and, where words are compared, the words."""
+        return self.same_words if self.words else self.same_numbers
+
+    @property
+    def same_words(self) -> bool:
         """Whether the words are the same, and the numbers to within 5 per cent.
 
-        Sums round differently on other processors, which may turn a last digit.
+        Sums round differently on other processors, which may change the last digit.
         """
-        return _like(self.printed.rstrip().splitlines(), self.shown.rstrip().splitlines())
+        return _like(self.printed.rstrip().splitlines(), self.shown.rstrip().splitlines(), _same)
+
+    @property
+    def same_numbers(self) -> bool:
+        """Whether the same numbers follow each other, to within 5 per cent."""
+        return _like(_VALUE.findall(self.printed), _VALUE.findall(self.shown), _close)
 
 
 @dataclass(frozen=True)
 class Fence:
-    """Code of a page or what it prints, with what the comments above it say.
+    """A fence of a page, with the settings of the comments above it.
 
     Arguments:
         kind: "python", also for code that readers do not see; "console" or "text".
-        code: What is in it.
-        span: Where that stands in the page.
-        file: The file that it is, if any.
-        left_out: Whether it is left out.
+        code: The contents.
+        span: Start and end of the contents in the text of the page.
+        file: Name of the file to write the contents to; empty if there is none.
+        left_out: Whether the fence is skipped.
     """
 
     kind: str
@@ -79,24 +103,24 @@ class Fence:
 
 
 def run(page: Path) -> Iterator[Shown]:
-    """Run `page` in the current folder; yield all that it shows.
+    """Run `page` in the current folder; yield every output that it shows.
 
     Raises:
-        AssertionError: If something is printed and not shown.
+        AssertionError: If the page prints something and does not show it.
     """
-    names, printed = {"__name__": "__main__", "PAGE": page}, ""
+    names, printed, words = {"__name__": "__main__", "PAGE": page}, "", page in WORD_FOR_WORD
     Path("images").mkdir(exist_ok=True)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")  # what an earlier page has left open
     for fence in _fences(page.read_text()):
         if fence.kind == "text":
             if not fence.left_out:
-                yield Shown(fence.span, fence.code, printed)
+                yield Shown(fence.span, fence.code, printed, words)
             printed = ""
         elif fence.left_out:
             continue
         elif fence.kind == "console":
-            yield Shown(fence.span, fence.code, _answers(fence.code))
+            yield Shown(fence.span, fence.code, _answers(fence.code), words)
         elif fence.file:
             Path(fence.file).write_text(fence.code)
         else:
@@ -105,7 +129,7 @@ def run(page: Path) -> Iterator[Shown]:
 
 
 def _fences(text: str) -> Iterator[Fence]:
-    """Yield the fences of a page; a `text` is left out with what it would have shown."""
+    """Yield the fences of a page; a `text` is skipped along with the code that prints it."""
     all_left_out = left_out = False
     comments: list[re.Match[str]] = []
     for part in _PART.finditer(text):
@@ -122,20 +146,20 @@ def _fences(text: str) -> Iterator[Fence]:
 
 
 def _lacks(comment: re.Match[str]) -> bool:
-    """Return whether a comment names packages that are not there."""
+    """Return whether a comment names packages that are not installed."""
     needed = (comment["needs"] or "").split()
     return any(importlib.util.find_spec(name) is None for name in needed)
 
 
 def needs(page: Path) -> set[str]:
-    """Return the packages that some of a page needs, beyond those of tarpon."""
+    """Return the packages that parts of a page need, beyond those of tarpon."""
     return {
         name for part in _PART.finditer(page.read_text()) for name in (part["needs"] or "").split()
     }
 
 
 def has_code(page: Path) -> bool:
-    """Return whether there is anything to run in a page."""
+    """Return whether a page has code to run."""
     return any(
         part["kind"] in ("python", "console") or part["hidden"]
         for part in _PART.finditer(page.read_text())
@@ -149,7 +173,7 @@ def _printed(code: str, name: str, names: dict[str, object]) -> str:
 
 
 def _answers(code: str) -> str:
-    """Run the commands after `$`, and return them with what they print where that is shown."""
+    """Run the commands after `$`; return them, with their output where the page shows it."""
     answers = []
     for block in re.split(r"^(?=\$ )", code, flags=re.MULTILINE)[1:]:
         command, _, shown = block.partition("\n")
@@ -161,7 +185,8 @@ def _answers(code: str) -> str:
         answers.append(f"{command}\n")
         if shown.strip():
             lines = "".join(f"{line.rstrip()}\n" for line in answer.stdout.splitlines())
-            answers.append(shown if _like(lines.splitlines(), shown.splitlines()) else lines)
+            same = _like(lines.splitlines(), shown.splitlines(), _same)
+            answers.append(shown if same else lines)
     return "".join(answers)
 
 
@@ -174,24 +199,29 @@ def _terminal() -> dict[str, str]:
     }
 
 
-def _like(ours: list[str], theirs: list[str]) -> bool:
-    """Whether lines agree; `...` stands for any number of them."""
+def _like(ours: list[str], theirs: list[str], same: Callable[[str, str], bool]) -> bool:
+    """Whether lists of lines or values agree; `...` stands for any number of them."""
     if not theirs or not ours:
         return not ours and all(line.strip() in ("", "...") for line in theirs)
     if theirs[0].strip() == "...":
-        return any(_like(ours[i:], theirs[1:]) for i in range(len(ours) + 1))
-    return _same(ours[0], theirs[0]) and _like(ours[1:], theirs[1:])
+        return any(_like(ours[i:], theirs[1:], same) for i in range(len(ours) + 1))
+    return same(ours[0], theirs[0]) and _like(ours[1:], theirs[1:], same)
 
 
 def _same(ours: str, theirs: str) -> bool:
     if _NUMBER.sub("#", ours.rstrip()) != _NUMBER.sub("#", theirs.rstrip()):
         return False
-    pairs = zip(_NUMBER.findall(ours), _NUMBER.findall(theirs), strict=True)
-    return all(abs(float(a) - float(b)) <= 0.05 * abs(float(b)) for a, b in pairs)
+    return all(map(_close, _NUMBER.findall(ours), _NUMBER.findall(theirs)))
+
+
+def _close(ours: str, theirs: str) -> bool:
+    if ours[-1].isdigit() and theirs[-1].isdigit():
+        return abs(float(ours) - float(theirs)) <= 0.05 * abs(float(theirs))
+    return ours == theirs
 
 
 def _smaller(picture: str, target: str) -> None:
-    """Copy a picture in 64 colours, which takes a third of the space."""
+    """Copy a figure in 64 colours, which takes a third of the space."""
     from PIL import Image
 
     few = Image.open(picture).convert("RGB").quantize(64, dither=Image.Dither.NONE)
@@ -202,7 +232,7 @@ def main() -> None:
     """Run the pages of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("pages", nargs="+", type=Path)
-    parser.add_argument("--write", action="store_true", help="put what is printed into the pages")
+    parser.add_argument("--write", action="store_true", help="write the output into the pages")
     args = parser.parse_args()
     os.environ.setdefault("MPLBACKEND", "agg")
     differ = 0
@@ -213,7 +243,7 @@ def main() -> None:
                 shutil.copytree(
                     "images", page.parent / "images", dirs_exist_ok=True, copy_function=_smaller
                 )
-        wrong = [one for one in shown if not one.agrees]
+        wrong = [one for one in shown if not (one.same_words if args.write else one.agrees)]
         text = page.read_text()
         for one in reversed(wrong):
             print(f"{page.name} shows\n{one.shown}and prints\n{one.printed}")  # noqa: T201

@@ -1,6 +1,7 @@
 import ast
 import graphlib
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -132,6 +133,18 @@ def test_every_name_of_a_stub_is_there(package):
         home = importlib.import_module(f".{node.module or name.name}", package.__name__)
         found = getattr(package, name.name)
         assert found is getattr(home, name.name, home)
+
+
+def test_simulations_show_what_users_need_and_no_more():
+    shown = {name for name in dir(tarpon.Simulations) if not name.startswith("_")}
+    arrays = {"x", "log_prob_samples", "log_prob_theta", "log_weights", "log_weights_theta"}
+    about = {"names", "on_invalid", "offsets", "of_densities", "n_dropped", "draws", "weighted"}
+    sizes = {"n_sims", "n_draws", "n_dims", "box", "width", "centres"}
+    assert shown == arrays | about | sizes | {"blocks", "hold_out", "log_probs"}
+
+
+def test_check_has_at_most_ten_arguments():
+    assert len(inspect.signature(tarpon.check).parameters) <= 10
 
 
 def test_exported_names_are_sorted_and_nothing_else_is_shown():

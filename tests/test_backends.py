@@ -54,10 +54,10 @@ def points(n_draws, n_sims, n_dims, dtype="f8", seed=0):
     rng = np.random.default_rng(seed)
     theta = 10 + 5 * rng.normal(size=(n_sims, n_dims))
     samples = theta + 3 * rng.normal(size=(n_draws, n_sims, n_dims))
-    centers = rng.uniform(0, 20, size=(n_sims, n_dims))
+    centres = rng.uniform(0, 20, size=(n_sims, n_dims))
     low = 0 if dtype[0] == "u" else -1000
     theta, samples = (a.clip(low, 255).astype(dtype) for a in (theta, samples))
-    return samples, theta, centers, rng.uniform(0.5, 2.0, size=n_dims)
+    return samples, theta, centres, rng.uniform(0.5, 2.0, size=n_dims)
 
 
 def test_numpy_arrays_go_to_the_fused_kernels():
@@ -70,16 +70,16 @@ def agree(ours, definition, n_near_ties=0):
         assert (abs(mine - yours) <= n_near_ties).all()
 
 
-def agree_on(name, backend, samples, theta, centers, *more):
+def agree_on(name, backend, samples, theta, centres, *more):
     """Compare counts, but for draws whose distance is the truth's to within rounding."""
     draws, truth = (
-        LENGTHS[name](points.astype(float) - centers, *more) for points in (samples, theta)
+        LENGTHS[name](points.astype(float) - centres, *more) for points in (samples, theta)
     )
     rounding = 1e-6 if samples.dtype in (np.float16, np.float32) else 1e-14
-    near = (abs(draws - truth) < rounding * len(centers[0]) * (draws + truth)).sum(axis=0)
+    near = (abs(draws - truth) < rounding * len(centres[0]) * (draws + truth)).sum(axis=0)
     same = (samples == theta).all(axis=-1).sum(axis=0)
-    agree(getattr(backend, name)(samples, theta, centers, *more),
-          getattr(_numpy, name)(samples, theta, centers, *more), near - same)  # fmt: skip
+    agree(getattr(backend, name)(samples, theta, centres, *more),
+          getattr(_numpy, name)(samples, theta, centres, *more), near - same)  # fmt: skip
 
 
 @every_backend
@@ -92,14 +92,14 @@ def agree_on(name, backend, samples, theta, centers, *more):
     (65, 30, 10),
 )
 def test_counts_are_those_of_the_definition(backend, layout, dtype, shape):
-    samples, theta, centers, weight = points(*shape, dtype)
+    samples, theta, centres, weight = points(*shape, dtype)
     samples = layout(samples)
     if samples.shape != shape:
         pytest.skip("the layout does not keep this shape")
     period = np.where(np.arange(shape[2]) % 2, np.inf, 12.0)
-    agree_on("closer", backend, samples, theta, centers, weight)
-    agree_on("closer_l1", backend, samples, theta, centers, weight)
-    agree_on("closer_periodic", backend, samples, theta, centers, weight, period)
+    agree_on("closer", backend, samples, theta, centres, weight)
+    agree_on("closer_l1", backend, samples, theta, centres, weight)
+    agree_on("closer_periodic", backend, samples, theta, centres, weight, period)
     agree(backend.smaller(samples, theta), _numpy.smaller(samples, theta))
     for mine, yours in zip(backend.extent(samples), _numpy.extent(samples), strict=True):
         np.testing.assert_array_equal(mine, yours)
@@ -116,9 +116,9 @@ def test_counts_are_those_of_the_definition(backend, layout, dtype, shape):
 )
 def test_rows_of_every_length_are_counted(backend, order, dtype, n_dims):
     for n_draws in (3, 8, 37):
-        samples, theta, centers, weight = points(n_draws, 6, n_dims, dtype)
+        samples, theta, centres, weight = points(n_draws, 6, n_dims, dtype)
         samples[1] = theta
-        agree_on("closer", backend, order(samples), theta, centers, weight)
+        agree_on("closer", backend, order(samples), theta, centres, weight)
 
 
 @every_backend
@@ -126,15 +126,15 @@ def test_rows_of_every_length_are_counted(backend, order, dtype, n_dims):
 @some_fast("dtype", ["f2", "f4", "f8"], "f4")
 @pytest.mark.parametrize("n_dims", [3, 8, 13, 33])
 def test_values_that_are_not_finite_count_as_in_the_definition(backend, order, dtype, n_dims):
-    samples, theta, centers, weight = points(3 * n_dims + 20, 6, n_dims, dtype)
+    samples, theta, centres, weight = points(3 * n_dims + 20, 6, n_dims, dtype)
     every = np.arange(n_dims)
     for first, value in enumerate((np.nan, np.inf, -np.inf)):
         samples[first * n_dims + every, :, every] = value
     bad, good = order(samples), order(samples[3 * n_dims :])
     for name in ("closer", "closer_l1"):
         count, definition = getattr(backend, name), getattr(_numpy, name)
-        agree(count(bad, theta, centers, weight), definition(bad, theta, centers, weight))
-        agree(count(bad, theta, centers, weight), count(good, theta, centers, weight))
+        agree(count(bad, theta, centres, weight), definition(bad, theta, centres, weight))
+        agree(count(bad, theta, centres, weight), count(good, theta, centres, weight))
 
 
 @every_backend
@@ -143,10 +143,10 @@ def test_values_that_are_not_finite_count_as_in_the_definition(backend, order, d
 @pytest.mark.parametrize("n_dims", [3, 13])
 def test_single_precision_has_room_for_the_squares_of_all_numbers(backend, order, size, n_dims):
     rng = np.random.default_rng(0)
-    theta, centers = (size * rng.normal(size=(2, 30, n_dims))).astype("f4")
+    theta, centres = (size * rng.normal(size=(2, 30, n_dims))).astype("f4")
     samples = (size * rng.normal(size=(50, 30, n_dims))).astype("f4")
-    unit = [a.astype(float) / size for a in (samples, theta, centers)]
-    agree(backend.closer(order(samples), theta, centers.astype(float), np.ones(n_dims)),
+    unit = [a.astype(float) / size for a in (samples, theta, centres)]
+    agree(backend.closer(order(samples), theta, centres.astype(float), np.ones(n_dims)),
           _numpy.closer(*unit, np.ones(n_dims)))  # fmt: skip
 
 
@@ -155,11 +155,11 @@ def test_single_precision_has_room_for_the_squares_of_all_numbers(backend, order
 def test_mirror_images_of_the_truth_are_ties(backend, n_dims):
     rng = np.random.default_rng(0)
     theta = rng.integers(-50, 50, size=(20, n_dims)).astype("f4")
-    centers = rng.integers(-50, 50, size=(20, n_dims)).astype(float)
-    samples = np.where(rng.random((40, 20, n_dims)) < 0.5, theta, 2 * centers - theta).astype("f4")
+    centres = rng.integers(-50, 50, size=(20, n_dims)).astype(float)
+    samples = np.where(rng.random((40, 20, n_dims)) < 0.5, theta, 2 * centres - theta).astype("f4")
     weight = rng.uniform(0.5, 2.0, size=n_dims)
     for order in BOTH_ORDERS:
-        below, equal = backend.closer(order(samples), theta, centers, weight)
+        below, equal = backend.closer(order(samples), theta, centres, weight)
         assert (below == 0).all()
         assert (equal == 40).all()
 
@@ -170,11 +170,11 @@ def test_extra_memory_does_not_grow_with_the_samples(dtype, n_dims):
     n_sims = 4_000_000 // n_dims
     theta = np.zeros((n_sims, n_dims), dtype=dtype)
     samples = np.broadcast_to(theta, (20, n_sims, n_dims))  # in no memory of its own
-    centers, weight = np.broadcast_to(1.0, theta.shape), np.ones(n_dims)
-    _kernels.closer(samples[:, :10], theta[:10], centers[:10], weight)
+    centres, weight = np.broadcast_to(1.0, theta.shape), np.ones(n_dims)
+    _kernels.closer(samples[:, :10], theta[:10], centres[:10], weight)
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    counts = _kernels.closer(samples, theta, centers, weight)
+    counts = _kernels.closer(samples, theta, centres, weight)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak - before - counts[0].nbytes - counts[1].nbytes < 32e6
@@ -184,17 +184,17 @@ def test_extra_memory_does_not_grow_with_the_samples(dtype, n_dims):
 @some_fast("dtype", ["f4", "f8"], "f4")
 @some_fast("n_dims", [1, 2, 7, 20, 200], 20, 200)
 def test_copies_of_the_truth_are_ties_always(backend, dtype, n_dims):
-    _, theta, centers, weight = points(1, 50, n_dims, dtype)
+    _, theta, centres, weight = points(1, 50, n_dims, dtype)
     samples = np.repeat(theta[None], 13, axis=0)
     period = np.full(n_dims, 7.0)
     for count in (
-        backend.closer(samples, theta, centers, weight),
-        backend.closer_l1(samples, theta, centers, weight),
-        backend.closer_periodic(samples, theta, centers, weight, period),
+        backend.closer(samples, theta, centres, weight),
+        backend.closer_l1(samples, theta, centres, weight),
+        backend.closer_periodic(samples, theta, centres, weight, period),
         backend.smaller(samples, theta),
-        _numpy.closer(samples, theta, centers, weight),
-        _numpy.closer_l1(samples, theta, centers, weight),
-        _numpy.closer_periodic(samples, theta, centers, weight, period),
+        _numpy.closer(samples, theta, centres, weight),
+        _numpy.closer_l1(samples, theta, centres, weight),
+        _numpy.closer_periodic(samples, theta, centres, weight, period),
     ):
         assert (count[0] == 0).all()
         assert (count[1] == 13).all()
@@ -206,13 +206,13 @@ def test_single_precision_puts_no_draw_on_the_wrong_side(backend, offset, width)
     rng = np.random.default_rng(0)
     theta = (offset + width * rng.normal(size=(100, 10))).astype("f4")
     samples = (offset + width * rng.normal(size=(1000, 100, 10))).astype("f4")
-    centers = offset + rng.uniform(-1, 1, size=(100, 10))
-    exact = [a.astype(np.longdouble) for a in (samples, theta, centers)]
+    centres = offset + rng.uniform(-1, 1, size=(100, 10))
+    exact = [a.astype(np.longdouble) for a in (samples, theta, centres)]
     expected = (((exact[0] - exact[2]) ** 2).sum(-1) < ((exact[1] - exact[2]) ** 2).sum(-1)).sum(
         axis=0
     )
     for order in BOTH_ORDERS:
-        below, _ = backend.closer(order(samples), theta, centers, np.ones(10))
+        below, _ = backend.closer(order(samples), theta, centres, np.ones(10))
         assert (below != expected).sum() == 0
 
 
@@ -237,11 +237,11 @@ def test_extent_shows_nan(backend, layout):
 
 @every_backend
 def test_nan_draws_never_count(backend):
-    samples, theta, centers, weight = points(40, 20, 6)
+    samples, theta, centres, weight = points(40, 20, 6)
     samples[::2, :, 3] = np.nan
     kept = samples[1::2]
-    agree(backend.closer(samples, theta, centers, weight),
-          backend.closer(kept, theta, centers, weight))  # fmt: skip
+    agree(backend.closer(samples, theta, centres, weight),
+          backend.closer(kept, theta, centres, weight))  # fmt: skip
 
 
 @pytest.mark.slow
@@ -272,20 +272,20 @@ def test_the_number_of_threads_changes_nothing(tmp_path):
 @some_fast("n_dims", [1, 3, 20, 130], 3, 20)
 @pytest.mark.parametrize("name", ["closer", "closer_l1", "closer_periodic"])
 @pytest.mark.parametrize("by_product", [True, False])
-def test_several_centers_are_counted_as_each_of_them(monkeypatch, name, n_dims, dtype, by_product):
+def test_several_centres_are_counted_as_each_of_them(monkeypatch, name, n_dims, dtype, by_product):
     samples, theta, _, weight = points(57, 11, n_dims, dtype)
-    samples[5] = theta.astype(dtype)  # a tie, wherever the center is
+    samples[5] = theta.astype(dtype)  # a tie, wherever the centre is
     theta = theta.astype(dtype)
-    centers = np.random.default_rng(1).uniform(0, 20, size=(11, 4, n_dims))
+    centres = np.random.default_rng(1).uniform(0, 20, size=(11, 4, n_dims))
     more = (np.full(n_dims, 7.0),) if name == "closer_periodic" else ()
     if by_product:
-        monkeypatch.setattr(_kernels, "_WORTH_A_PRODUCT", 0)
-    together = getattr(_kernels, name)(samples, theta, centers, weight, *more)
-    defined = getattr(_numpy, name)(samples, theta, centers, weight, *more)
+        monkeypatch.setattr(_kernels, "_LEAST_FOR_PRODUCT", 0)
+    together = getattr(_kernels, name)(samples, theta, centres, weight, *more)
+    defined = getattr(_numpy, name)(samples, theta, centres, weight, *more)
     assert together[0].shape == (11, 4)
     assert (together[1] >= 1).all()
     for k in range(4):
-        alone = getattr(_numpy, name)(samples, theta, centers[:, k], weight, *more)
+        alone = getattr(_numpy, name)(samples, theta, centres[:, k], weight, *more)
         np.testing.assert_array_equal([counts[:, k] for counts in defined], alone)
         # Rounding may turn a draw that is as close as the truth to 7 digits, of some hundreds.
         assert abs(np.array([counts[:, k] for counts in together]) - alone).max() <= 1
@@ -293,11 +293,11 @@ def test_several_centers_are_counted_as_each_of_them(monkeypatch, name, n_dims, 
 
 @pytest.mark.parametrize("size", [1e-42, 1e-25, 1e25])
 def test_products_have_room_for_the_squares_of_all_numbers(monkeypatch, size):
-    monkeypatch.setattr(_kernels, "_WORTH_A_PRODUCT", 0)
+    monkeypatch.setattr(_kernels, "_LEAST_FOR_PRODUCT", 0)
     rng = np.random.default_rng(0)
     theta = (size * rng.normal(size=(30, 13))).astype("f4")
-    centers = (size * rng.normal(size=(30, 4, 13))).astype("f4")
+    centres = (size * rng.normal(size=(30, 4, 13))).astype("f4")
     samples = (size * rng.normal(size=(50, 30, 13))).astype("f4")
-    unit = [a.astype(float) / size for a in (samples, theta, centers)]
-    agree(_kernels.closer(samples, theta, centers.astype(float), np.ones(13)),
+    unit = [a.astype(float) / size for a in (samples, theta, centres)]
+    agree(_kernels.closer(samples, theta, centres.astype(float), np.ones(13)),
           _numpy.closer(*unit, np.ones(13)))  # fmt: skip

@@ -45,7 +45,7 @@ def sims(request, store):
 
 def opened(path):
     sims = tarpon.adapters.files.load(path)
-    sims._set(part_bytes=2**17)
+    sims._set(_part_bytes=2**17)
     return sims
 
 
@@ -122,7 +122,7 @@ def test_dask_arrays_on_dask(store, serial, client):
     given = np.load(store / "a.npz")
     samples = dask.array.from_array(given["samples"], chunks=(20, 30, 3))
     sims = Simulations(samples, given["theta"], x=given["x"])
-    sims._set(part_bytes=2**17)
+    sims._set(_part_bytes=2**17)
     assert answers(sims, Engine(executor=client)) == serial
 
 
@@ -185,7 +185,7 @@ def test_no_more_blocks_are_under_way_than_workers_need():
 
     finished = [0]
     sims = Simulations(Slow(), np.zeros((N_SIMS, N_DIMS)))
-    sims._set(part_bytes=2**14)
+    sims._set(_part_bytes=2**14)
     with ThreadPoolExecutor(2) as pool:
         tarpon.sbc(sims, rng=0, engine=Engine(executor=pool, progress=done))
     assert most[0] <= 2 * 2 + 1

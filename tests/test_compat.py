@@ -113,7 +113,7 @@ class TestErrors:
     def test_shapes_that_do_not_fit(self):
         with pytest.raises(ValueError, match=r"`samples` must be \(n_draws, 300, 2\)"):
             get_tarp_coverage(DATA[0][:, :10], DATA[1])
-        with pytest.raises(ValueError, match=r"takes points of shape \(2,\) or \(300, 2\)"):
+        with pytest.raises(ValueError, match=r"needs points of shape \(2,\) or \(300, 2\)"):
             get_tarp_coverage(*DATA, references=np.zeros((10, 2)))
 
     @pytest.mark.parametrize("wrong", [{"num_alpha_bins": 0}, {"num_bootstrap": 0}])

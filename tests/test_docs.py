@@ -97,9 +97,27 @@ class TestTheRunner:
 
     def test_sees_a_wrong_word_of_a_command(self, tmp_path):
         (right,) = self.page(tmp_path, "```console\n$ echo one; echo two\n...\ntwo\n```\n")
-        assert right.agrees
+        assert right.same_words
         (wrong,) = self.page(tmp_path, "```console\n$ echo one\ntwo\n```\n")
-        assert not wrong.agrees
+        assert not wrong.same_words
+
+    @pytest.mark.parametrize("printed", ["bias of +0.31 sd in 2", "2 parameters: 0.30 sd", "none"])
+    def test_sees_a_number_that_changed_its_size_sign_or_place(self, printed):
+        for words in (True, False):
+            assert not pages.Shown((0, 0), "bias of -0.30 sd in 2\n", printed, words).agrees
+
+    def test_compares_words_on_three_pages_and_numbers_on_all_others(self, tmp_path):
+        shown, printed = "off by 0.30 sd, in 2\n...\nseed 7\n", "wrong: 0.31 (2)\n9\nseed: 7\n"
+        assert pages.Shown((0, 0), shown, printed, words=False).agrees
+        assert not pages.Shown((0, 0), shown, printed, words=True).agrees
+        (elsewhere,) = self.page(tmp_path, "```python\nprint(1)\n```\n\n```text\n1\n```\n")
+        assert not elsewhere.words
+        exact = {str(page.relative_to(ROOT)) for page in RUN if page in pages.WORD_FOR_WORD}
+        assert exact == {"README.md", "docs/start.md", "docs/check.md"}
+
+    def test_compares_true_and_false_as_it_does_numbers(self):
+        assert not pages.Shown((0, 0), "True\n", "False\n", words=False).agrees
+        assert pages.Shown((0, 0), "same: True\n", "equal: True\n", words=False).agrees
 
     def test_sees_what_is_printed_and_not_shown(self, tmp_path):
         with pytest.raises(AssertionError, match="does not show"):

@@ -250,7 +250,7 @@ class TestFlaw12HangingOnOneObservation:
         samples[:, 42] = np.nan
         with pytest.raises(ValueError, match=r"1 of 100 simulations.*first at index 42"):
             tarpon.tarp(samples, theta)
-        result = tarpon.tarp(samples, theta, on_invalid="drop", rng=0)
+        result = tarpon.tarp(Simulations(samples, theta, on_invalid="drop"), rng=0)
         assert (result.ranks.n_sims, result.n_dropped) == (99, 1)
 
 

@@ -25,7 +25,7 @@ class TestReferences:
         assert (half <= (low + high) / 2).all()
         own = points(references.Uniform(low=[0, 0], high=[1, 2]))
         assert (own.max(axis=0) <= [1, 2]).all()
-        with pytest.raises(ValueError, match="box of `Uniform` is empty"):
+        with pytest.raises(ValueError, match="`low` must not exceed `high`"):
             points(references.Uniform(low=1.0, high=0.0))
 
     def test_normal_stands_at_the_centre_of_the_box(self):
@@ -40,7 +40,7 @@ class TestReferences:
         assert repr(references.Fixed(np.ones((40, 2)))) == "Fixed(points of shape (40, 2))"
 
     def test_prior_refuses_the_truths_under_test(self):
-        with pytest.raises(ValueError, match="`Prior` holds simulations that are under test"):
+        with pytest.raises(ValueError, match="`Prior` contains simulations that are under test"):
             points(references.Prior(THETA))
         assert points(references.Prior(THETA + 1e-9)).shape == (40, 2)
         assert points(references.Prior(lambda n, rng: rng.normal(size=(n, 2)))).shape == (40, 2)
@@ -73,7 +73,7 @@ class TestReferences:
 
     @pytest.mark.parametrize(
         ("bad", "text"),
-        [(np.zeros(3), "one point a simulation"), (np.full((40, 2), np.nan), "finite")],
+        [(np.zeros(3), "one point per simulation"), (np.full((40, 2), np.nan), "finite")],
     )
     def test_bad_points_are_refused(self, bad, text):
         class Bad:
@@ -117,7 +117,7 @@ class TestMetrics:
             (lambda: metrics.Weighted([-1.0]), "`weights` must be finite and not negative"),
             (lambda: metrics.Periodic(0.0), "`period` must be positive"),
             (lambda: metrics.Mahalanobis([1.0, 2.0]), "must be a square matrix"),
-            (lambda: metrics.Sphere()(np.zeros(3), np.zeros(3)), "have 3 parameters"),
+            (lambda: metrics.Sphere()(np.zeros(3), np.zeros(3)), "got 3 parameters"),
         ],
     )
     def test_refusals(self, make, text):
@@ -133,9 +133,9 @@ class TestMetrics:
 
         tarpon.tarp(SIMS, metric=metric, rng=0)
         assert max(seen) > 100
-        with pytest.raises(ValueError, match="reduces its last axis"):
+        with pytest.raises(ValueError, match="must reduce its last axis"):
             tarpon.tarp(SIMS, metric=lambda a, b: abs(a - b).sum(axis=(0, -1)), rng=0)
-        with pytest.raises(ValueError, match="some are NaN"):
+        with pytest.raises(ValueError, match="must not contain NaN"):
             tarpon.tarp(SIMS, metric=lambda a, b: (a - b).sum(-1) * np.nan, rng=0)
 
 
@@ -171,5 +171,5 @@ def test_several_references_give_several_curves():
     slow = tarpon.tarp(sims, metric=lambda a, b: ((a - b) ** 2).sum(-1),
                        reference=references.Several(n=3), rng=0)  # fmt: skip
     assert slow.ranks.values.shape == (200, 3)
-    with pytest.raises(ValueError, match="no draws"):
+    with pytest.raises(ValueError, match="cannot wrap a reference that holds draws out"):
         tarpon.tarp(sims, reference=references.Several(references.Posterior()), rng=0)

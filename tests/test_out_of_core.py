@@ -20,11 +20,14 @@ from click.testing import CliRunner
 
 import tarpon
 from tarpon import Engine, Simulations, metrics, references
+from tarpon._base.arrays import Window
 from tarpon.adapters import files
 from tarpon.cli import main
 from tarpon.engine import Unfinished
+from tarpon.simulations import passes
+from tarpon.simulations.shapes import is_stored
 from tarpon.simulations.sources import PlainZarr
-from tarpon.simulations.stored import Stored, Window, is_stored
+from tarpon.simulations.stored import Stored
 
 N_SIMS, N_DRAWS, N_DIMS = 90, 250, 3
 PART_BYTES = 2**17  # so that little data have many parts
@@ -48,7 +51,7 @@ def arrays(dtype="f8"):
 
 def simulations(on_invalid="raise", part_bytes=PART_BYTES, **given):
     sims = Simulations(**given, on_invalid=on_invalid)
-    sims._set(part_bytes=part_bytes)
+    sims._set(_part_bytes=part_bytes)
     return sims
 
 
@@ -184,7 +187,7 @@ def test_every_format_gives_the_answer_of_memory(form, dtype, tmp_path, in_memor
 
 def test_there_is_something_to_compare(in_memory):
     assert in_memory["f8"]["check"]["outcome"] == "inaccurate"
-    assert simulations(**arrays()).step() < N_SIMS // 4
+    assert passes.step(simulations(**arrays())) < N_SIMS // 4
 
 
 REFERENCES = [
@@ -299,7 +302,7 @@ class TestReading:
 
         given = arrays()
         sims = simulations(**given | {"samples": Chunked(given["samples"])})
-        assert sims.step() == 16
+        assert passes.step(sims) == 16
         tarpon.sbc(sims, rng=0)
         # Blocks of 16 simulations, chunks of 40: the third block lies in two of them.
         assert reads == [(0, 40), (0, 80), (80, 90)]
@@ -456,23 +459,23 @@ SLOWLY = """
 import sys, time
 from pathlib import Path
 from tarpon.adapters import files
-from tarpon.simulations import Simulations
+from tarpon.simulations import passes
 from tarpon.cli import main
 
-load, pieces = files.load, Simulations.pieces
+load, pieces = files.load, passes.pieces
 
 def slowly(*args, **more):
     sims = load(*args, **more)
-    sims._set(part_bytes=part_bytes)
+    sims._set(_part_bytes=part_bytes)
     return sims
 
-def tired(self, **more):
-    for piece in pieces(self, **more):
+def tired(sims, **more):
+    for piece in pieces(sims, **more):
         time.sleep(pause)
         yield piece
 
 pause, part_bytes = float(sys.argv.pop(1)), int(sys.argv.pop(1))
-files.load, Simulations.pieces = slowly, tired
+files.load, passes.pieces = slowly, tired
 main()
 """
 
@@ -488,7 +491,7 @@ def run(monkeypatch):
 
     def small(*args, **more):
         sims = load(*args, **more)
-        sims._set(part_bytes=PART_BYTES)
+        sims._set(_part_bytes=PART_BYTES)
         return sims
 
     load = files.load

@@ -163,7 +163,7 @@ class TestCounts:
     def test_are_the_same_where_draws_are_stored(self, region, make, tmp_path):
         sims = make(40, 9)
         elsewhere = stored(sims, tmp_path)
-        elsewhere._set(part_bytes=2000)  # eight simulations at a time
+        elsewhere._set(_part_bytes=2000)  # eight simulations at a time
         found, wanted = ranking.counts(elsewhere, region), ranking.counts(sims, region)
         assert set(found) == set(wanted) == {"below", "equal"}
         for name in wanted:
@@ -172,7 +172,7 @@ class TestCounts:
     @pytest.mark.parametrize("at_hand", [True, False])
     def test_come_with_what_else_is_asked_for(self, at_hand, tmp_path):
         sims = integers() if at_hand else stored(integers(), tmp_path)
-        sims._set(part_bytes=2000)
+        sims._set(_part_bytes=2000)
         region, seen = HalfLines(), []
 
         def largest(part, region):
@@ -187,7 +187,7 @@ class TestCounts:
 
     def test_are_kept_by_name_and_may_be_shared_out(self, tmp_path):
         sims = integers()
-        sims._set(part_bytes=2000)
+        sims._set(_part_bytes=2000)
         whole = tarpon.sbc(sims, rng=0)
         for i in range(2):
             with pytest.raises(Unfinished, match=f"shard {i}/2"):
@@ -199,7 +199,7 @@ class TestCounts:
     def test_of_progress_are_told_by_name(self):
         said = []
         sims = integers()
-        sims._set(part_bytes=2000)
+        sims._set(_part_bytes=2000)
         engine = tarpon.Engine(progress=lambda *told: said.append(told))
         tarpon.sbc(sims, rng=0, engine=engine)
         assert said == [("counts", k, 5) for k in range(1, 6)]

@@ -15,6 +15,7 @@ from tarpon.problems import zoo
 from tarpon.sequential import bets
 from tarpon.sequential.adversaries import Gambler, Quadratic
 from tarpon.sequential.bets import LEVELS, Wealth, log_mean, log_softmax_bet, radius, ranked
+from tarpon.simulations import without
 
 FALSE_ALARM = 1e-6
 SIZES = np.array([1, 1, 3])
@@ -211,8 +212,8 @@ class TestState:
         ],
     )
     def test_flaws_are_found(self, flaw, n_dims, seen_by):
-        sims = zoo(flaw, n_sims=500, n_dims=n_dims, rng=0).without(
-            "log_prob_samples", "log_prob_theta"
+        sims = without(
+            zoo(flaw, n_sims=500, n_dims=n_dims, rng=0), "log_prob_samples", "log_prob_theta"
         )
         monitor = Monitor(rng=0).add(sims)
         assert monitor.p_value < FALSE_ALARM
@@ -301,7 +302,8 @@ class TestUnequalDraws:
 
     def test_weights_of_unknown_truths_make_it_approximate(self):
         sims = importance(50, 40, seed=0)
-        monitor = Monitor(rng=0).add(sims.samples, sims.theta, log_weights=sims.log_weights)
+        unknown = Simulations(sims.samples, sims.theta, log_weights=sims.log_weights)
+        monitor = Monitor(rng=0).add(unknown)
         assert monitor.approximate
         assert "approximate since draws were resampled by weight" in repr(monitor)
         assert not Monitor(rng=0).add(sims).approximate
@@ -319,10 +321,7 @@ class TestUnequalDraws:
         sims = importance(20, 30, seed=1)
         alone = Monitor(rng=0)
         for k in range(20):
-            alone.add(
-                sims.samples[:, k], sims.theta[k],
-                log_weights=sims.log_weights[:, k], log_weights_theta=sims.log_weights_theta[k],
-            )  # fmt: skip
+            alone.add(sims._part(slice(k, k + 1)))
         assert state(alone) == state(Monitor(rng=0).add(sims))
 
     def test_a_single_draw_is_enough(self):
@@ -359,13 +358,13 @@ class TestGoingOn:
     def test_after_a_file_gives_the_same_numbers(self, adversary, tmp_path):
         sims, whole = self.whole(adversary)
         path = tmp_path / "monitor.npz"
-        first = Monitor(adversary=adversary, rng=3).add(sims.part(slice(0, 33)))
+        first = Monitor(adversary=adversary, rng=3).add(sims._part(slice(0, 33)))
         first.save(path)
         again = tarpon.load(path, adversary=adversary)
         assert state(again) == state(first)
         assert repr(again) == repr(first)
-        again.add(sims.part(slice(33, 34))).save(path)
-        assert state(tarpon.load(path, adversary=adversary).add(sims.part(slice(34, 60)))) == (
+        again.add(sims._part(slice(33, 34))).save(path)
+        assert state(tarpon.load(path, adversary=adversary).add(sims._part(slice(34, 60)))) == (
             state(whole)
         )
 
@@ -373,11 +372,7 @@ class TestGoingOn:
         sims, whole = self.whole(adversary)
         alone = Monitor(adversary=adversary, rng=3)
         for k in range(60):
-            alone.add(
-                sims.samples[:, k], sims.theta[k], x=sims.x[k],
-                log_prob_samples=sims.log_prob_samples[:, k],
-                log_prob_theta=sims.log_prob_theta[k],
-            )  # fmt: skip
+            alone.add(sims._part(slice(k, k + 1)))
         assert state(alone) == state(whole)
 
     def test_from_disk_gives_the_same_numbers(self, adversary, tmp_path):
@@ -388,13 +383,13 @@ class TestGoingOn:
             stored, sims.theta, x=sims.x,
             log_prob_samples=sims.log_prob_samples, log_prob_theta=sims.log_prob_theta,
         )  # fmt: skip
-        assert not lazy.at_hand
+        assert not lazy._whole
         assert state(Monitor(adversary=adversary, rng=3).add(lazy)) == state(whole)
 
     def test_merging_multiplies_what_every_gambler_has(self, adversary):
         sims, _ = self.whole(adversary)
-        one = Monitor(adversary=adversary, rng=0).add(sims.part(slice(0, 30)))
-        two = Monitor(adversary=adversary, rng=1).add(sims.part(slice(30, 60)))
+        one = Monitor(adversary=adversary, rng=0).add(sims._part(slice(0, 30)))
+        two = Monitor(adversary=adversary, rng=1).add(sims._part(slice(30, 60)))
         both, turned = one.merge(two), two.merge(one)
         assert (one.n_sims, two.n_sims, both.n_sims) == (30, 30, 60)
         assert both.e_value == pytest.approx(turned.e_value)
@@ -415,7 +410,7 @@ class TestGoingOn:
     def test_a_merged_monitor_can_be_saved(self, adversary, tmp_path):
         sims, _ = self.whole(adversary)
         one, two = (
-            Monitor(adversary=adversary, rng=k).add(sims.part(slice(30 * k, 30 * k + 30)))
+            Monitor(adversary=adversary, rng=k).add(sims._part(slice(30 * k, 30 * k + 30)))
             for k in range(2)
         )
         both = one.merge(two)
@@ -528,7 +523,7 @@ class TestMisuse:
         broken[0, 3] = np.nan
         self.refuses("1 of 5 simulations hold NaN", lambda: monitor.add(broken, theta))
         assert state(monitor) == before
-        monitor.add(broken, theta, on_invalid="drop")
+        monitor.add(Simulations(broken, theta, on_invalid="drop"))
         assert (monitor.n_sims, monitor.n_dropped) == (9, 1)
         assert "(1 invalid one dropped)" in repr(monitor)
 
@@ -538,7 +533,7 @@ class TestMisuse:
         np.save(tmp_path / "samples.npy", samples)
         stored = np.load(tmp_path / "samples.npy", mmap_mode="r")
         self.refuses("1 of 5 simulations hold NaN", lambda: Monitor(rng=0).add(stored, theta))
-        monitor = Monitor(rng=0).add(stored, theta, on_invalid="drop")
+        monitor = Monitor(rng=0).add(Simulations(stored, theta, on_invalid="drop"))
         assert (monitor.n_sims, monitor.n_dropped) == (4, 1)
 
     def test_chains_are_warned_of(self):
@@ -589,7 +584,7 @@ class TestMisuse:
         sims = zoo("exact", n_sims=3, rng=0)
         monitor = Monitor(adversary=Quadratic(), rng=0).add(sims)
         self.refuses(r"had shape \(2,\) so far, and now None",
-                     lambda: monitor.add(sims.without("x")))  # fmt: skip
+                     lambda: monitor.add(without(sims, "x")))  # fmt: skip
         densities = Simulations.of_densities(np.zeros((9, 3)), np.zeros(3))
         self.refuses("needs `samples` and `theta`",
                      lambda: Monitor(adversary=Quadratic()).add(densities))  # fmt: skip

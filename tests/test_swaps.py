@@ -16,7 +16,8 @@ from tarpon.backends import _swaps
 from tarpon.checks import families, statistics, swaps
 from tarpon.engine import Unfinished
 from tarpon.regions import FromCentre, HalfLines, Scores, Values
-from tarpon.simulations._whitening import whiten
+from tarpon.simulations import bound, passes
+from tarpon.simulations.blocks import whiten
 
 FALSE_ALARM = 1e-6
 
@@ -481,7 +482,7 @@ class TestPartsOfSimulations:
         monkeypatch.setattr(swaps, "_BLOCK_BYTES", 1600)
         sims = small(64, weighted=weighted)
         whole = self.swap(sims)
-        sims._set(part_bytes=3200)
+        sims._set(_part_bytes=3200)
         parts = self.swap(sims)
         for name, sums in whole.moments.items():
             np.testing.assert_allclose(parts.moments[name], sums, atol=1e-3)
@@ -493,7 +494,7 @@ class TestPartsOfSimulations:
     def test_bring_along_what_else_is_asked_for(self, monkeypatch):
         monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
         sims = small(64)
-        sims._set(part_bytes=3200)
+        sims._set(_part_bytes=3200)
         found = self.swap(
             sims, beside=lambda piece: {"first": piece.theta[:, 0], "slopes": piece.theta[:, 1]}
         )
@@ -504,16 +505,16 @@ class TestPartsOfSimulations:
     def test_are_as_large_as_their_sums_make_worthwhile(self):
         """A part of the draws is eight times as large as the sums made of it, at least."""
         sims, said = small(64), []
-        sims._set(part_bytes=1)
+        sims._set(_part_bytes=1)
         engine = tarpon.Engine(progress=lambda *told: said.append(told))
         rng = np.random.default_rng(0)
-        families.swapped(sims.on(engine.start(dict, 0)), {}, self.features, n_swaps=4, rng=rng)
+        families.swapped(bound(sims, engine.start(dict, 0)), {}, self.features, n_swaps=4, rng=rng)
         plain = swaps._Recipe(statistics.components(8), np.arange(3), 5, 0, None, None)
         parts = families.parts(sims, {}, rng)
         sums = plain.sums(sims, parts=parts, slope_of=np.zeros((64, 3)), features=self.features)
         n_bytes = sum(sums[name].nbytes for name in swaps._Adder.names(sums))
         assert plain.n_bytes(3, 2) == n_bytes
-        step = sims.step(8 * n_bytes)
+        step = passes.step(sims, 8 * n_bytes)
         assert [told for told in said if told[0] == "swaps"] == [
             ("swaps", k + 1, -(-64 // step)) for k in range(-(-64 // step))
         ]
@@ -524,15 +525,15 @@ class TestPartsOfSimulations:
     def test_may_be_shared_out(self, tmp_path, monkeypatch):
         monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
         sims = small(64)
-        sims._set(part_bytes=3200)
+        sims._set(_part_bytes=3200)
         whole = self.swap(sims)
         for i in range(2):
             engine = tarpon.Engine(resume=tmp_path, shard=(i, 2))
             with pytest.raises(Unfinished, match=f"shard {i}/2"):
-                self.swap(sims.on(engine.start(dict, 0)))
+                self.swap(bound(sims, engine.start(dict, 0)))
         assert len(list(tmp_path.glob("swaps-*.npz"))) == 4
         merged = self.swap(
-            sims.on(tarpon.Engine(resume=tmp_path, on_missing="raise").start(dict, 0))
+            bound(sims, tarpon.Engine(resume=tmp_path, on_missing="raise").start(dict, 0))
         )
         np.testing.assert_array_equal(merged.pairs, whole.pairs)
 

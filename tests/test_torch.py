@@ -58,9 +58,9 @@ def points(n_draws, n_sims, n_dims, dtype, device, seed=0):
     theta = 10 + 5 * rng.normal(size=(n_sims, n_dims))
     samples = theta + 3 * rng.normal(size=(n_draws, n_sims, n_dims))
     samples[n_draws // 2] = theta
-    centers = rng.uniform(0, 20, size=(n_sims, n_dims))
+    centres = rng.uniform(0, 20, size=(n_sims, n_dims))
     tensors = (torch.tensor(a, dtype=getattr(torch, dtype)) for a in (samples, theta))
-    return *(t.to(device) for t in tensors), centers, rng.uniform(0.5, 2.0, size=n_dims)
+    return *(t.to(device) for t in tensors), centres, rng.uniform(0.5, 2.0, size=n_dims)
 
 
 def definition(function, samples, theta, *more):
@@ -74,25 +74,25 @@ def agree(ours, expected, near_ties=NEAR_TIES):
         assert abs(mine - yours).sum() <= near_ties
 
 
-def compare(samples, theta, centers, weight, order):
+def compare(samples, theta, centres, weight, order):
     moved = order(samples)
     period = np.where(np.arange(len(weight)) % 2, np.inf, 12.0)
     for name, more in (
         ("closer", (weight,)), ("closer_l1", (weight,)), ("closer_periodic", (weight, period)),
     ):  # fmt: skip
         ours, by_numpy = getattr(_torch, name), getattr(_numpy, name)
-        agree(ours(moved, theta, centers, *more),
-              definition(by_numpy, samples, theta, centers, *more))  # fmt: skip
+        agree(ours(moved, theta, centres, *more),
+              definition(by_numpy, samples, theta, centres, *more))  # fmt: skip
     agree(_torch.smaller(moved, theta), definition(_numpy.smaller, samples, theta), 0)
 
 
-def compare_many(samples, theta, centers, weight, order, n_centers):
-    shifts = np.random.default_rng(1).normal(size=(len(theta), n_centers, theta.shape[1]))
-    several = centers[:, None] + shifts
+def compare_many(samples, theta, centres, weight, order, n_centres):
+    shifts = np.random.default_rng(1).normal(size=(len(theta), n_centres, theta.shape[1]))
+    several = centres[:, None] + shifts
     for name in ("closer", "closer_l1"):
         below, equal = getattr(_torch, name)(order(samples), theta, several, weight)
-        assert below.shape == equal.shape == (len(theta), n_centers)
-        for k in range(n_centers):
+        assert below.shape == equal.shape == (len(theta), n_centres)
+        for k in range(n_centres):
             one = definition(getattr(_numpy, name), samples, theta, several[:, k], weight)
             agree((below[:, k], equal[:, k]), one)
 
@@ -109,7 +109,7 @@ def test_counts_are_those_of_the_definition(way, dtype, order, n_dims):
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @every_order
 @small_dims
-def test_several_centers_count_as_each_alone(way, dtype, order, n_dims):
+def test_several_centres_count_as_each_alone(way, dtype, order, n_dims):
     compare_many(*points(37, 4, n_dims, dtype, way), order, 3)
 
 
@@ -119,10 +119,10 @@ def test_counts_on_a_gpu_are_those_of_the_definition(n_dims):
     # Every case is compiled anew, so each precision takes the orders in turn.
     orders = ["draws first", "simulations first"]
     for turn, dtype in enumerate(DTYPES):
-        samples, theta, centers, weight = points(700, 30, n_dims, dtype, "cuda")
-        expected = definition(_numpy.closer, samples, theta, centers, weight)
+        samples, theta, centres, weight = points(700, 30, n_dims, dtype, "cuda")
+        expected = definition(_numpy.closer, samples, theta, centres, weight)
         for order in orders if dtype == "float32" else [orders[(turn + n_dims) % 2]]:
-            agree(_torch.closer(ORDERS[order](samples), theta, centers, weight), expected)
+            agree(_torch.closer(ORDERS[order](samples), theta, centres, weight), expected)
 
 
 @gpu
@@ -149,13 +149,13 @@ def test_more_numbers_than_32_bits_can_count():
 @every_way
 @pytest.mark.parametrize("n_dims", [1, 7, 20, 200])
 def test_copies_of_the_truth_are_ties_always(way, n_dims):
-    _, theta, centers, weight = points(1, 20, n_dims, "float32", way)
+    _, theta, centres, weight = points(1, 20, n_dims, "float32", way)
     samples = theta[None].repeat(13, 1, 1)
-    several = centers[:, None] + np.arange(3.0)[:, None]
+    several = centres[:, None] + np.arange(3.0)[:, None]
     for counts in (
-        _torch.closer(samples, theta, centers, weight),
-        _torch.closer_l1(samples, theta, centers, weight),
-        _torch.closer_periodic(samples, theta, centers, weight, np.full(n_dims, 7.0)),
+        _torch.closer(samples, theta, centres, weight),
+        _torch.closer_l1(samples, theta, centres, weight),
+        _torch.closer_periodic(samples, theta, centres, weight, np.full(n_dims, 7.0)),
         _torch.closer(samples, theta, several, weight),
         _torch.smaller(samples, theta),
     ):
@@ -166,10 +166,10 @@ def test_copies_of_the_truth_are_ties_always(way, n_dims):
 @every_way
 @pytest.mark.parametrize("n_dims", [6, 40])
 def test_nan_draws_never_count(way, n_dims):
-    samples, theta, centers, weight = points(40, 5, n_dims, "float32", way)
+    samples, theta, centres, weight = points(40, 5, n_dims, "float32", way)
     samples[::2, :, 3] = np.nan
-    several = np.stack([centers, centers + 1], axis=1)
-    for around in (centers, several):
+    several = np.stack([centres, centres + 1], axis=1)
+    for around in (centres, several):
         agree(_torch.closer(samples, theta, around, weight),
               _torch.closer(samples[1::2], theta, around, weight), 0)  # fmt: skip
 
@@ -180,11 +180,11 @@ def test_single_precision_puts_no_draw_on_the_wrong_side(way, offset, width):
     rng = np.random.default_rng(0)
     theta = torch.tensor(offset + width * rng.normal(size=(20, 10)), dtype=torch.float32)
     draws = torch.tensor(offset + width * rng.normal(size=(200, 20, 10)), dtype=torch.float32)
-    centers = offset + rng.uniform(-1, 1, size=(20, 10))
-    exact = [np.asarray(a, dtype=np.longdouble) for a in (draws, theta, centers)]
+    centres = offset + rng.uniform(-1, 1, size=(20, 10))
+    exact = [np.asarray(a, dtype=np.longdouble) for a in (draws, theta, centres)]
     far = [((a - exact[2]) ** 2).sum(-1) for a in exact[:2]]
     for order in (ORDERS["draws first"], ORDERS["simulations first"]):
-        below, _ = _torch.closer(order(draws.to(way)), theta.to(way), centers, np.ones(10))
+        below, _ = _torch.closer(order(draws.to(way)), theta.to(way), centres, np.ones(10))
         assert (below == (far[0] < far[1]).sum(axis=0)).all()
 
 

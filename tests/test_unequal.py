@@ -10,7 +10,7 @@ from tarpon import Simulations
 from tarpon.adapters import chains
 from tarpon.backends._swaps import pooled_ranks, weighted_ranks
 from tarpon.references import Posterior
-from tarpon.simulations import weights
+from tarpon.simulations import weights, without
 from tarpon.simulations.weights import Draws, accepted, effective
 
 
@@ -111,7 +111,7 @@ class TestWeights:
             log_prob_theta=sims.log_prob_theta, log_weights=np.full((30, 50), 7.0),
             log_weights_theta=np.full(50, 7.0),
         )  # fmt: skip
-        plain = sims.without("log_weights", "log_weights_theta")
+        plain = without(sims, "log_weights", "log_weights_theta")
         found, wanted = test(equal, rng=0).ranks, test(plain, rng=0).ranks
         assert found.n_draws == 999
         assert (wanted.values / 31 < (found.values + 1) / 1000).all()
@@ -119,7 +119,7 @@ class TestWeights:
 
     def test_do_not_care_for_a_constant(self):
         sims = weighted(30, 20)
-        other = sims.without()
+        other = without(sims)
         shift = np.linspace(-900, 900, 30)
         other._set(
             log_weights=sims.log_weights + shift, log_weights_theta=sims.log_weights_theta + shift
@@ -130,7 +130,7 @@ class TestWeights:
     def test_of_zero_are_as_if_the_draw_was_not_there(self):
         sims = ragged(30, most=20)
         values = tarpon.sbc(sims, rng=0).ranks.values
-        other = sims.without()
+        other = without(sims)
         noise = 50 * np.random.default_rng(1).normal(size=sims.samples.shape)
         gone = (sims.log_weights == -np.inf)[..., None]
         other._set(samples=np.where(gone, noise, sims.samples))
@@ -458,8 +458,8 @@ def test_stored_draws_give_what_those_in_memory_give(tmp_path):
         np.load(tmp_path / "samples.npy", mmap_mode="r"), sims.theta, x=sims.x,
         log_weights=sims.log_weights, log_weights_theta=sims.log_weights_theta,
     )  # fmt: skip
-    at_hand = sims.without("log_prob_samples", "log_prob_theta")
-    assert not stored.at_hand
+    at_hand = without(sims, "log_prob_samples", "log_prob_theta")
+    assert not stored._whole
     for test in (tarpon.tarp, tarpon.sbc, quick_check):
         assert test(stored, rng=0).p_value == test(at_hand, rng=0).p_value
 
@@ -688,7 +688,7 @@ class TestBlocks:
 
     def test_without_weights_truths_hide_anywhere(self):
         _, sims = self.block()
-        plain = next(sims.without("log_weights", "log_weights_theta").blocks())
+        plain = next(without(sims, "log_weights", "log_weights_theta").blocks())
         places = np.array([plain.hidden(np.random.default_rng(seed)).truth for seed in range(300)])
         assert places.shape == (300, 4)
         assert set(places.ravel()) == set(range(6))
@@ -710,7 +710,7 @@ class TestBlocks:
     def test_centre_and_spread_are_those_of_weighted_points(self, weighted):
         block, sims = self.block()
         if not weighted:
-            block = next(sims.without("log_weights", "log_weights_theta").blocks())
+            block = next(without(sims, "log_weights", "log_weights_theta").blocks())
         for i in range(4):
             w = block.weights[:, i] if weighted else np.ones(6)
             centre = np.average(block.points[:, i], axis=0, weights=w)

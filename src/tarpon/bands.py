@@ -31,13 +31,13 @@ Bounds = tuple[Ints, Ints]
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Where the whole curve of an accurate posterior lies with the given confidence.
+    """A band that contains the whole curve of an accurate posterior with a given confidence.
 
     Arguments:
-        level: The credibility levels, of shape `(n_levels,)`.
-        low: The lowest expected coverage inside the band.
-        high: The highest.
-        confidence: The probability that the whole curve lies inside.
+        level: Credibility levels of shape `(n_levels,)`.
+        low: Lowest expected coverage inside the band, `(n_levels,)`.
+        high: Highest expected coverage inside the band, `(n_levels,)`.
+        confidence: Probability that the whole curve lies inside the band.
     """
 
     level: Floats
@@ -67,12 +67,12 @@ def band(n_sims: int, n_draws: int, confidence: float) -> Band:
 
 @lru_cache(maxsize=256)
 def histogram_band(n_sims: int, sizes: tuple[int, ...], confidence: float) -> Bounds:
-    """Return the lowest and highest counts of all bins at once, exactly.
+    """Return the exact lowest and highest counts of all bins simultaneously.
 
     Arguments:
-        n_sims: The number of truths.
-        sizes: How many rank values each bin holds.
-        confidence: The probability that every count lies between the two.
+        n_sims: Number of truths.
+        sizes: Numbers of rank values per bin.
+        confidence: Probability that the counts of all bins lie between lowest and highest.
     """
     tails = _Tails(n_sims, np.array(sizes), sum(sizes))
     return _narrowest(tails, _bins_inside, 1.0 - confidence)
@@ -80,7 +80,7 @@ def histogram_band(n_sims: int, sizes: tuple[int, ...], confidence: float) -> Bo
 
 @cache
 def _cut_points(n_draws: int) -> Ints:
-    """Return the cut points k: all of them, or a thousand, the same seen from both ends."""
+    """Return the cut points k: all of them, or a thousand that are symmetric about the middle."""
     if n_draws <= _MOST_CUTS:
         return np.arange(1, n_draws + 1)
     half = np.rint(np.linspace(1, (n_draws + 1) / 2, _MOST_CUTS // 2)).astype(np.int64)
@@ -98,7 +98,7 @@ def _p_value(counts: Ints, tails: "_Tails") -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Tails:
-    """The binomial tails of counts of n simulations that fall into shares z = part / whole."""
+    """Binomial tails of the counts of n simulations in regions of probability z = part / whole."""
 
     n: int
     part: Ints
@@ -133,15 +133,15 @@ class _Tails:
 
     def levels_between(self, wide: Bounds, narrow: Bounds) -> Floats:
         """Return the local levels at which bounds change on the way from wide to narrow."""
-        found = set()
+        levels: set[float] = set()
         for share, inner, outer in (
             (self.z, narrow[0], wide[0]),
             (self.rest, self.n - narrow[1], self.n - wide[1]),
         ):
             for k in np.flatnonzero(inner > outer):
                 counts = np.arange(outer[k], inner[k])
-                found.update((2.0 * _cdf(counts, self.n, share[k])).tolist())
-        return np.array(sorted(found))
+                levels.update((2.0 * _cdf(counts, self.n, share[k])).tolist())
+        return np.array(sorted(levels))
 
 
 def _cdf(counts: Ints, n: int, share: Floats) -> Floats:
@@ -151,7 +151,7 @@ def _cdf(counts: Ints, n: int, share: Floats) -> Floats:
 
 
 def _first_above(g: float, n: int, share: Floats) -> Ints:
-    """Return, for every share, the first count whose lower tail exceeds g / 2."""
+    """Return, per share, the first count whose lower tail exceeds g / 2."""
     low = np.zeros(len(share), dtype=np.int64)
     high = np.full(len(share), n, dtype=np.int64)
     while (low < high).any():
@@ -167,16 +167,16 @@ def _first_above(g: float, n: int, share: Floats) -> Ints:
 def _narrowest(
     tails: _Tails, inside: "Callable[[_Tails, Ints, Ints], float]", alpha: float
 ) -> Bounds:
-    """Return the narrowest bounds of one local level that are left with probability ≤ alpha.
+    """Return the narrowest bounds of a common local level, left with probability ≤ alpha.
 
-    False position on the logarithms brings the level close; then the levels that bounds can
-    attain are few, and a search among them ends exactly.
+    False position on the logarithms brackets the level, until few attainable levels are left;
+    a search among these is exact.
     """
 
     def excess(bounds: Bounds) -> float:
         return float(np.log(max(1.0 - inside(tails, *bounds), 1e-16) / alpha))
 
-    # By the union bound the wide end is left with probability alpha at most.
+    # By the union bound, the widest bounds are left with probability alpha at most.
     levels = [alpha / (2 * len(tails.z)), 2.0]
     bounds = [tails.bounds(level) for level in levels]
     heights = [excess(ends) for ends in bounds]
@@ -237,7 +237,7 @@ def _bins_inside(tails: _Tails, low: Ints, high: Ints) -> float:
 
 @lru_cache(maxsize=4096)
 def _poisson(mean: float) -> tuple[Floats, int]:
-    """Return the Poisson probabilities that matter, and the count of the first of them."""
+    """Return the Poisson probabilities that are not negligible, and the first of their counts."""
     from scipy.special import gammaln
 
     reach = 9.0 * np.sqrt(mean) + 40.0
@@ -245,7 +245,7 @@ def _poisson(mean: float) -> tuple[Floats, int]:
     counts = np.arange(first, int(mean + reach) + 1)
     log_pmf = counts * np.log(mean) - mean - gammaln(counts + 1.0)
     pmf = np.exp(log_pmf)
-    # The logarithms lose digits where the mean is large; the sum is known, so give them back.
+    # The logarithms lose digits if the mean is large; the known sum restores them.
     return pmf / pmf.sum(), first
 
 
@@ -260,7 +260,7 @@ def _poisson_at_mean(n: int) -> float:
 
 
 def _add_poisson(so_far: Floats, mean: float) -> tuple[Floats, int]:
-    """Return the probabilities after one Poisson increment, and how far the first one moved."""
+    """Return the probabilities after a Poisson increment, and the shift of the first count."""
     steps, first = _poisson(mean)
     n = len(so_far) + len(steps) - 1
     if len(so_far) * len(steps) < _DIRECT:

@@ -16,12 +16,12 @@ class Curve:
     .. math:: c_k = \frac{k}{n + 1}, \qquad
               \mathrm{ecp}_k = \frac{1}{N} \#\{i : r_i \le k - 1\}, \qquad k = 0, \dots, n + 1
 
-    It runs from (0, 0) to (1, 1), and for an accurate posterior its expectation is exactly the
-    diagonal, at any number of draws.
+    The curve runs from (0, 0) to (1, 1). For an accurate posterior its expectation is exactly
+    the diagonal, at any number of draws.
 
     Arguments:
-        level: The credibility levels, of shape `(n_draws + 2,)`.
-        ecp: The expected coverage, `(n_draws + 2,)` or `(n_draws + 2, n_scores)`.
+        level: Credibility levels of shape `(n_draws + 2,)`.
+        ecp: Expected coverage of shape `(n_draws + 2,)` or `(n_draws + 2, n_scores)`.
     """
 
     level: Floats
@@ -37,7 +37,7 @@ class Curve:
 
 
 def bootstrap(ranks: Ranks, n: int, rng: Generator) -> Floats:
-    """Return `n` curves of resampled simulations, `(n, n_draws + 2)` or with one axis more.
+    """Return `n` curves of resampled simulations, `(n, n_draws + 2)` or with an axis of scores.
 
     Resampling simulations with replacement is a multinomial draw on the histogram of their
     ranks, so nothing is computed again from the draws.
@@ -47,7 +47,7 @@ def bootstrap(ranks: Ranks, n: int, rng: Generator) -> Floats:
     for k, counts in enumerate(histogram.T):
         seen = np.flatnonzero(counts)
         drawn = rng.multinomial(ranks.n_sims, counts[seen] / ranks.n_sims, size=n)
-        # Ranks that were never seen add nothing, so sum over the seen and spread the sums out.
+        # Ranks that do not occur add nothing: sum over those that do, then repeat the sums.
         steps = np.diff(np.append(seen, ranks.n_draws + 1))
         sums = np.cumsum(drawn, axis=1) / ranks.n_sims
         curves[:, seen[0] + 1 :, k] = np.repeat(sums, steps, axis=1)

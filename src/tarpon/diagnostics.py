@@ -1,4 +1,4 @@
-"""Diagnostics: the front door. Arrays in, a `Result` out."""
+"""The classical tests: TARP, highest density and SBC. Arrays in, a `Result` out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,16 @@ from .ranks import broken, counts, rank
 from .references import Reference, Uniform
 from .regions import Balls, HalfLines, HighestDensity, Region
 from .results import Result
-from .simulations import Simulations, alerts, shapes, simulations
-from .simulations.passes import begin
+from .simulations import (
+    Simulations,
+    alerts,
+    begin,
+    densities_alone,
+    given,
+    points_alone,
+    range_of,
+    shapes,
+)
 from .verdict import Reading
 
 __all__ = ["Result", "hpd", "sbc", "tarp"]
@@ -30,24 +38,22 @@ def tarp(
     reference: Reference = Uniform(),
     metric: Metric = L2(),
     rng: RNG = None,
-    on_invalid: str = "raise",
     engine: Engine = Engine(),
 ) -> Result:
     r"""Test coverage with balls around reference points (Lemos et al., 2023, Algorithm 2).
 
     Each truth is ranked among its draws by the distance to a reference point
-    :math:`\theta_r`. For an accurate posterior the ranks are uniform, whatever the reference.
+    :math:`\theta_r`. For an accurate posterior the ranks are uniform, for any reference.
 
     Arguments:
-        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; a list with one
-            array a simulation; or `Simulations`.
-        theta: The true parameters, `(n_sims, n_dims)`.
-        x: The observations, `(n_sims, ...)`, for references that read them.
-        reference: Where the balls are centred; see `tarpon.references`.
-        metric: How distance is measured; see `tarpon.metrics`.
-        rng: A seed or a generator; without one the result is different each time.
-        on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
-        engine: Where blocks are computed, and where their results are kept.
+        samples: Posterior draws `(n_draws, n_sims, n_dims)`, draws first; a list with one array
+            per simulation; or `Simulations`.
+        theta: True parameters `(n_sims, n_dims)`.
+        x: Observations `(n_sims, ...)`, for references that depend on them.
+        reference: Reference that places the centres of the balls; see `tarpon.references`.
+        metric: Metric that measures distances; see `tarpon.metrics`.
+        rng: Seed or generator; without one, the result differs from call to call.
+        engine: Engine that computes the blocks and stores their results.
 
     Returns:
         A `Result`.
@@ -57,19 +63,19 @@ def tarp(
         >>> tarpon.tarp(sims, rng=0).p_value < 1e-6
         True
     """
-    sims = simulations(samples, theta, x=x, on_invalid=on_invalid)
+    sims = given(samples, theta, x=x)
     shapes.needs_parameters(sims.n_dims)
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     settings = {"reference": repr(reference), "metric": repr(metric)}
     sims, seed = begin("TARP", sims, engine, rng, reference=reference, metric=metric)
     place, break_ties = np.random.default_rng(seed).spawn(2)
     region, left = Balls.at(reference, metric, sims, place)
-    found = counts(left.points_alone(), region, _Apart(max(1, left.n_sims // 100)))
+    counted = counts(points_alone(left), region, _Distances(max(1, left.n_sims // 100)))
     return Result(
         "TARP",
-        broken(found, left, break_ties),
-        _ball_reading(found["apart"]),
-        _names(found["below"]),
+        broken(counted, left, break_ties),
+        _ball_reading(counted["distances"]),
+        _names(counted["below"]),
         seed,
         left.draws,
         sims.n_dropped,
@@ -82,21 +88,19 @@ def hpd(
     log_prob_theta: ArrayLike | None = None,
     *,
     rng: RNG = None,
-    on_invalid: str = "raise",
     engine: Engine = Engine(),
 ) -> Result:
     r"""Test coverage of the regions of highest density (Lemos et al., 2023, Algorithm 1).
 
-    Each truth is ranked among its draws by the estimator's own density. Blind to an estimator
-    that ignores the data, and to a bias that the width makes up for.
+    Each truth is ranked among its draws by the estimator's own density. The test cannot detect
+    an estimator that ignores the data, nor a bias that a wider posterior compensates.
 
     Arguments:
-        log_prob_samples: The estimator's log-density of its draws, `(n_draws, n_sims)`, up to a
-            constant that may differ between simulations; or `Simulations` that hold both.
-        log_prob_theta: The same of the truths, `(n_sims,)`.
-        rng: A seed or a generator, for ties.
-        on_invalid: `"drop"` leaves out simulations with NaN or +inf, and says so.
-        engine: Where blocks are computed, and where their results are kept.
+        log_prob_samples: Log-densities of the draws `(n_draws, n_sims)`, by the estimator, up to
+            a constant per simulation; or `Simulations` that contain both log-densities.
+        log_prob_theta: Log-densities of the truths `(n_sims,)`, up to the same constant.
+        rng: Seed or generator, for ties.
+        engine: Engine that computes the blocks and stores their results.
 
     Returns:
         A `Result`.
@@ -107,12 +111,12 @@ def hpd(
         True
     """
     sims = (
-        simulations(log_prob_samples, None, log_prob_theta=log_prob_theta)
+        given(log_prob_samples, None, log_prob_theta=log_prob_theta)
         if isinstance(log_prob_samples, Simulations)
-        else Simulations.of_densities(log_prob_samples, log_prob_theta, on_invalid=on_invalid)
+        else Simulations.of_densities(log_prob_samples, log_prob_theta)
     )
     sims, seed = begin("HPD", sims, engine, rng)
-    ranks = rank(sims.densities_alone(), HighestDensity(), np.random.default_rng(seed))
+    ranks = rank(densities_alone(sims), HighestDensity(), np.random.default_rng(seed))
     return Result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims.draws, sims.n_dropped)
 
 
@@ -122,82 +126,81 @@ def sbc(
     *,
     names: Sequence[str] | None = None,
     rng: RNG = None,
-    on_invalid: str = "raise",
     engine: Engine = Engine(),
 ) -> Result:
     r"""Test each parameter alone: simulation-based calibration (Talts et al., 2018).
 
-    Each true :math:`\theta_k` is ranked among its draws. `p_values` has one exact p-value a
-    parameter, and `p_value` their Bonferroni bound.
+    Each true :math:`\theta_k` is ranked among its draws. `p_values` has one exact p-value per
+    parameter, and `p_value` is their Bonferroni bound.
 
     Arguments:
-        samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; a list with one
-            array a simulation; or `Simulations`.
-        theta: The true parameters, `(n_sims, n_dims)`.
-        names: One name a parameter.
-        rng: A seed or a generator, for ties.
-        on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
-        engine: Where blocks are computed, and where their results are kept.
+        samples: Posterior draws `(n_draws, n_sims, n_dims)`, draws first; a list with one array
+            per simulation; or `Simulations`.
+        theta: True parameters `(n_sims, n_dims)`.
+        names: Names, one per parameter.
+        rng: Seed or generator, for ties.
+        engine: Engine that computes the blocks and stores their results.
 
     Returns:
-        A `Result` with one curve a parameter.
+        A `Result` with one curve per parameter.
 
     Example:
         >>> sims = tarpon.problems.gaussian("biased", n_dims=2, rng=0)
         >>> tarpon.sbc(sims, rng=0).ranks.values.shape
         (500, 2)
     """
-    sims = simulations(samples, theta, names=names, on_invalid=on_invalid)
+    sims = given(samples, theta, names=names)
     shapes.needs_parameters(sims.n_dims)
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     sims, seed = begin("SBC", sims, engine, rng)
-    ranks = rank(sims.points_alone(), HalfLines(), np.random.default_rng(seed))
+    ranks = rank(points_alone(sims), HalfLines(), np.random.default_rng(seed))
     named = tuple(sims.names or ())
     return Result("SBC", ranks, Reading.SIDE, named, seed, sims.draws, sims.n_dropped)
 
 
 def _names(counts: Ints) -> tuple[str, ...]:
-    """Return a name for each reference."""
+    """Return one name per reference."""
     return (
         ("TARP",) if counts.ndim == 1 else tuple(f"reference {k}" for k in range(counts.shape[1]))
     )
 
 
 @dataclass(frozen=True)
-class _Apart:
-    """Tells of a sample of simulations how far references and points lie apart.
+class _Distances:
+    """Returns how far references and points are from the mean, for every n-th simulation.
 
     Arguments:
-        every: The distance between simulations of the sample.
+        every: Step between the simulations that are used.
     """
 
     every: int
 
     def __call__(self, sims: Simulations, region: Region) -> Results:
-        some = slice(-sims.start % self.every, None, self.every)
+        some = slice(-range_of(sims).start % self.every, None, self.every)
         few = slice(None, None, max(1, sims.n_draws // 20))
-        centers = cast(Balls, region).centers[sims.where][some]
-        if centers.ndim == 3:  # of several references, the first tells how far they lie
-            centers = centers[:, 0]
+        centres = cast(Balls, region).centres[range_of(sims)][some]
+        if centres.ndim == 3:  # the first of several references
+            centres = centres[:, 0]
         sample = [arrays.host(sims.theta[None, some]), arrays.host(sims.samples[few, some])]
         points = np.concatenate(sample).astype(float)
-        middle = points.mean(axis=0)
-        own = np.square(points - middle).mean(axis=0)
-        away = np.square(centers - middle)
+        mean = points.mean(axis=0)
+        own = np.square(points - mean).mean(axis=0)
+        away = np.square(centres - mean)
         ends = points.min(axis=0), points.max(axis=0)
-        return {"apart": np.stack([away, own, *ends], axis=1)}
+        return {"distances": np.stack([away, own, *ends], axis=1)}
 
 
-def _ball_reading(apart: Floats) -> Reading:
-    """Tell from a sample of simulations whether the references lie far from the posteriors.
+def _ball_reading(distances: Floats) -> Reading:
+    """Return how to read ranks by distance: are the references far from the posteriors?
 
-    Compares the squared distance of the reference from the middle of the points with the mean
+    Compares the squared distance of the reference from the mean of the points with the mean
     squared distance of the points themselves.
 
     Arguments:
-        apart: Both, parameter by parameter, and the ends of the points, `(n, 4, n_dims)`.
+        distances: Both squared distances per parameter, and the smallest and largest of the
+            points, `(n, 4, n_dims)`.
     """
-    away, own, low, high = apart.swapaxes(0, 1)
+    away, own, low, high = distances.swapaxes(0, 1)
     width = high.max(axis=0) - low.min(axis=0)
     unit = np.where(width > 0, width, 1.0) ** 2
     own = np.maximum((own / unit).sum(axis=-1), np.finfo(float).tiny)

@@ -1,14 +1,13 @@
 """Metrics: how far two points are apart.
 
 A metric is any callable that takes two arrays of points, broadcasts them, and reduces their
-last axis; any increasing function of the distance will do, since only its ranks are used. A
-callable of your own gets points in the parameters' own units, as NumPy arrays, or as torch
-tensors if the samples are on a GPU.
+last axis. Any increasing function of a distance works, since only ranks are used. Your own
+callable receives points in parameter units, as NumPy arrays, or as torch tensors if the samples
+are on a GPU.
 
-The metrics here that have a `scale` divide every difference by it first. Left at None it
-becomes the width of the box of all truths and draws, so that a change of units changes no
-rank; give the width of your prior for numbers that do not depend on the box, or 1 for the
-parameters' own units.
+Metrics with a `scale` divide every difference by it. The default, None, is the width of the box
+of all truths and draws, so that a change of units changes no rank. Give the width of your prior
+for numbers that do not depend on the box, or 1 for parameter units.
 """
 
 from dataclasses import dataclass, replace
@@ -17,9 +16,9 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 
 from . import backends
-from ._base.arrays import Results, beside, double, host, namespace
+from ._base.arrays import Results, double, host, namespace, to_device_of
 from ._base.types import Array, Floats, Ints
-from .simulations import Simulations
+from .simulations import Simulations, passes, points_alone
 
 __all__ = ["L1", "L2", "Lp", "Mahalanobis", "Metric", "Periodic", "Sphere", "Weighted"]
 
@@ -34,10 +33,10 @@ class Metric(Protocol):
 
 @runtime_checkable
 class Fittable(Protocol):
-    """A metric that takes its scale from truths and draws together."""
+    """A metric that computes its scale from truths and draws together."""
 
     def fit(self, sims: Simulations) -> Metric:
-        """Return the metric with its scale set, which one that has a scale keeps."""
+        """Return the metric with its scale set; a scale that was given is kept."""
         ...
 
 
@@ -45,8 +44,8 @@ class Fittable(Protocol):
 class Fused(Protocol):
     """A metric for which draws can be counted without storing their distances."""
 
-    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
-        """Count the draws that are closer to the centers than the truth, and those as close."""
+    def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
+        """Count the draws closer to the centre than the truth, and the draws as close."""
         ...
 
 
@@ -57,13 +56,13 @@ def fit(metric: Metric, sims: Simulations) -> Metric:
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    r"""Squared Euclidean distance with a weight on each parameter,
+    r"""Squared Euclidean distance with a weight per parameter.
 
     .. math:: d(a, b) = \sum_k w_k \, (a_k - b_k)^2 / s_k^2 .
 
     Arguments:
-        weights: The weights :math:`w`, of shape `(n_dims,)`, none negative.
-        scale: The scales :math:`s`, of shape `(n_dims,)`, or one for all.
+        weights: Weights :math:`w` of shape `(n_dims,)`, none negative.
+        scale: Scales :math:`s` of shape `(n_dims,)`, or one number for all parameters.
 
     Example:
         >>> Weighted([1.0, 4.0])(np.array([0.0, 0.0]), np.array([3.0, 1.0]))
@@ -81,24 +80,24 @@ class Weighted:
         object.__setattr__(self, "scale", _scale(self.scale))
 
     def __call__(self, a: Array, b: Array) -> Array:
-        return (beside(self.weights, a) * ((a - b) / _unit(self.scale, a)) ** 2).sum(-1)
+        return (to_device_of(self.weights, a) * ((a - b) / _unit(self.scale, a)) ** 2).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
 
-    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
+    def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
         weight = np.broadcast_to(self.weights / _or_one(self.scale) ** 2, (sims.n_dims,))
-        return backends.of(sims.samples).closer(sims.samples, sims.theta, centers, weight)
+        return backends.of(sims.samples).closer(sims.samples, sims.theta, centres, weight)
 
 
 @dataclass(frozen=True, eq=False)
 class L2:
-    r"""Squared Euclidean distance, the paper's choice,
+    r"""Squared Euclidean distance, the default and the choice of the paper.
 
     .. math:: d(a, b) = \sum_k (a_k - b_k)^2 / s_k^2 .
 
     Arguments:
-        scale: The scales :math:`s`, of shape `(n_dims,)`, or one for all.
+        scale: Scales :math:`s` of shape `(n_dims,)`, or one number for all parameters.
 
     Example:
         >>> L2()(np.array([0.0, 0.0]), np.array([3.0, 4.0]))
@@ -116,18 +115,18 @@ class L2:
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
 
-    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
-        return Weighted(1.0, self.scale).count(sims, centers)
+    def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
+        return Weighted(1.0, self.scale).count(sims, centres)
 
 
 @dataclass(frozen=True, eq=False)
 class L1:
-    r"""Sum of absolute differences,
+    r"""Sum of absolute differences.
 
     .. math:: d(a, b) = \sum_k |a_k - b_k| / s_k .
 
     Arguments:
-        scale: The scales :math:`s`, of shape `(n_dims,)`, or one for all.
+        scale: Scales :math:`s` of shape `(n_dims,)`, or one number for all parameters.
 
     Example:
         >>> L1()(np.array([0.0, 0.0]), np.array([3.0, 4.0]))
@@ -145,20 +144,20 @@ class L1:
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
 
-    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
+    def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
         weight = np.broadcast_to(1.0 / _or_one(self.scale), (sims.n_dims,))
-        return backends.of(sims.samples).closer_l1(sims.samples, sims.theta, centers, weight)
+        return backends.of(sims.samples).closer_l1(sims.samples, sims.theta, centres, weight)
 
 
 @dataclass(frozen=True, eq=False)
 class Lp:
-    r"""Sum of powers of the differences, or the largest of them where :math:`p = \infty`,
+    r"""Sum of powers of the differences, or the largest difference for :math:`p = \infty`.
 
     .. math:: d(a, b) = \sum_k |a_k - b_k|^p / s_k^p .
 
     Arguments:
-        p: The power :math:`p > 0`.
-        scale: The scales :math:`s`, of shape `(n_dims,)`, or one for all.
+        p: Power :math:`p > 0`.
+        scale: Scales :math:`s` of shape `(n_dims,)`, or one number for all parameters.
 
     Example:
         >>> Lp(np.inf)(np.array([0.0, 0.0]), np.array([3.0, 4.0]))
@@ -184,17 +183,17 @@ class Lp:
 
 @dataclass(frozen=True, eq=False)
 class Periodic:
-    r"""Squared Euclidean distance on a torus, each difference taken the short way round,
+    r"""Squared Euclidean distance on a torus, each difference taken the short way round.
 
     .. math:: d(a, b) = \sum_k \min_{z \in \mathbb{Z}} (a_k - b_k + z P_k)^2 / s_k^2 .
 
-    Left at None, the scale of a parameter that wraps is its period, and that of one that does
-    not is its width in the box of all truths and draws.
+    The default scale is the period of a parameter that wraps, and otherwise the width of the
+    parameter in the box of all truths and draws.
 
     Arguments:
-        period: The period :math:`P`, of shape `(n_dims,)`, or one for all; `inf` for a
-            parameter that does not wrap.
-        scale: The scales :math:`s`, of shape `(n_dims,)`, or one for all.
+        period: Periods :math:`P` of shape `(n_dims,)`, or one number for all parameters; `inf`
+            for a parameter that does not wrap.
+        scale: Scales :math:`s` of shape `(n_dims,)`, or one number for all parameters.
 
     Example:
         >>> Periodic(period=360.0)(np.array([350.0]), np.array([10.0]))
@@ -213,7 +212,7 @@ class Periodic:
 
     def __call__(self, a: Array, b: Array) -> Array:
         wraps = np.isfinite(self.period)
-        turn, wrapped = beside(np.where(wraps, self.period, 1.0), a), beside(wraps, a)
+        turn, wrapped = to_device_of(np.where(wraps, self.period, 1.0), a), to_device_of(wraps, a)
         difference = a - b
         short = difference - wrapped * turn * (difference / turn).round()
         return ((short / _unit(self.scale, a)) ** 2).sum(-1)
@@ -222,26 +221,26 @@ class Periodic:
         wide = np.where(np.isfinite(self.period), self.period, sims.width())
         return replace(self, scale=wide) if self.scale is None else self
 
-    def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
+    def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
         shape = (sims.n_dims,)
         weight = np.broadcast_to(1.0 / _or_one(self.scale) ** 2, shape)
         period = np.broadcast_to(self.period, shape)
         backend = backends.of(sims.samples)
-        return backend.closer_periodic(sims.samples, sims.theta, centers, weight, period)
+        return backend.closer_periodic(sims.samples, sims.theta, centres, weight, period)
 
 
 @dataclass(frozen=True, eq=False)
 class Mahalanobis:
-    r"""Squared distance in units of a covariance,
+    r"""Squared distance in units of a covariance.
 
     .. math:: d(a, b) = (a - b)^T \, C^{-1} (a - b) .
 
-    Left at None, :math:`C` is the mean covariance of the points within one simulation, truth
-    and draws together, so that one unit is one standard deviation of a posterior. Directions
-    in which no point varies do not count.
+    By default :math:`C` is the mean covariance of the points within a simulation, truth and
+    draws together, so that one unit is one standard deviation of a posterior. Directions in
+    which no point varies are ignored.
 
     Arguments:
-        covariance: The matrix :math:`C`, of shape `(n_dims, n_dims)`, in parameter units.
+        covariance: Matrix :math:`C` of shape `(n_dims, n_dims)`, in parameter units.
 
     Example:
         >>> Mahalanobis([[4.0, 0.0], [0.0, 1.0]])(np.array([2.0, 0.0]), np.array([0.0, 1.0]))
@@ -259,7 +258,7 @@ class Mahalanobis:
     def __call__(self, a: Array, b: Array) -> Array:
         difference = double(a) - b
         if self.covariance is not None:
-            difference = difference @ beside(self._whiten, difference)
+            difference = difference @ to_device_of(self._whiten, difference)
         return (difference**2).sum(-1)
 
     def fit(self, sims: Simulations) -> "Mahalanobis":
@@ -270,13 +269,13 @@ class Mahalanobis:
 
 @dataclass(frozen=True)
 class Sphere:
-    r"""Distance on the sphere between two longitudes and latitudes, as the haversine
+    r"""Haversine distance between two points (longitude, latitude) on the sphere.
 
     .. math:: d(a, b) = \sin^2 \tfrac{a_2 - b_2}{2}
                         + \cos a_2 \cos b_2 \sin^2 \tfrac{a_1 - b_1}{2} .
 
     Arguments:
-        degrees: Whether the angles are in degrees; otherwise they are in radians.
+        degrees: Whether angles are in degrees rather than radians.
 
     Example:
         >>> Sphere(degrees=True)(np.array([359.0, 0.0]), np.array([1.0, 0.0])).round(6)
@@ -288,8 +287,8 @@ class Sphere:
     def __call__(self, a: Array, b: Array) -> Array:
         if a.shape[-1] != 2 or b.shape[-1] != 2:
             raise ValueError(
-                f"`Sphere` measures between (longitude, latitude) pairs, but the points have "
-                f"{a.shape[-1]} parameters. Pass those two alone."
+                f"`Sphere` needs 2 parameters, (longitude, latitude), but got "
+                f"{a.shape[-1]} parameters. Pass these two alone."
             )
         unit = np.pi / 180 if self.degrees else 1.0
         sin, cos = namespace(a).sin, namespace(a).cos
@@ -312,31 +311,32 @@ def _or_one(scale: Floats | float | None) -> Floats | float:
 
 
 def _unit(scale: Floats | float | None, points: Array) -> Array | float:
-    """Return the scale where the points are, 1 where there is none."""
-    return 1.0 if scale is None else beside(scale, points)
+    """Return the scale on the device of the points, 1 if there is none."""
+    return 1.0 if scale is None else to_device_of(scale, points)
 
 
 def _within_covariance(sims: Simulations) -> Floats:
-    products = (found["products"] for found in sims.points_alone().each("covariance", _products))
-    return sum(products, np.zeros((sims.n_dims,) * 2)) / (sims.n_draws * sims.n_sims)
+    parts = passes.each(points_alone(sims), "covariance", _products)
+    products = sum((part["products"] for part in parts), np.zeros((sims.n_dims,) * 2))
+    return products / (sims.n_draws * sims.n_sims)
 
 
 def _products(part: Simulations) -> Results:
-    """Return the products of parameters about their centres, summed over all points."""
+    """Return the products of parameters about the centre of their simulation, summed."""
     total = np.zeros((part.n_dims, part.n_dims))
-    for piece in part.pieces():
+    for piece in passes.pieces(part):
         for block in piece.blocks():
             about = double(block.points) - block.centre
             if block.weighted:
                 share = block.weights / block.weights.mean(axis=0)
-                about *= beside(np.sqrt(share)[..., None], about)
+                about *= to_device_of(np.sqrt(share)[..., None], about)
             rows = about.reshape(-1, part.n_dims)
             total += host(rows.T @ rows)
     return {"products": total}
 
 
 def _whitening(covariance: Floats) -> Floats:
-    """Return W with W Wᵀ the inverse of the covariance, leaving out directions of no variance."""
+    """Return W with W Wᵀ the inverse of the covariance, without directions of no variance."""
     if covariance.ndim != 2 or covariance.shape[0] != covariance.shape[1]:
         raise ValueError(f"`covariance` must be a square matrix, but got {covariance.shape}.")
     sd = np.sqrt(np.diag(covariance))

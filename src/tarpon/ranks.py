@@ -1,4 +1,4 @@
-"""Ranks: where each truth stands among its draws. Nothing after this knows of posteriors."""
+"""Ranks of the truths among their draws. Nothing after the ranks depends on the posterior."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from . import regions
 from ._base.arrays import Results, joined
 from ._base.types import Array, Floats, Ints
 from .regions import Counted, Region
-from .simulations import Simulations
+from .simulations import Simulations, is_simple, passes
 
-N_LEVELS = 999  # of ranks among weighted draws, less one
+N_LEVELS = 999  # the largest rank among weighted draws
 
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
     r"""Ranks :math:`r_i \in \{0, \dots, n\}` of the truths among :math:`n` draws.
 
-    Where draws differ in number or weight, ranks are in levels of the weight below the truth.
+    For draws of unequal number or weight, ranks are levels of the weight below the truth.
 
     Arguments:
-        values: Of shape `(n_sims,)`, or `(n_sims, n_scores)` for several scores.
-        n_draws: The number of draws :math:`n`, or of levels less one.
+        values: Ranks of shape `(n_sims,)`, or `(n_sims, n_scores)` for several scores.
+        n_draws: Number of draws :math:`n`, the largest rank.
     """
 
     values: Ints
@@ -57,12 +57,12 @@ def rank(sims: Simulations, region: Region, rng: Generator) -> Ranks:
 def broken(counts: Results, sims: Simulations, rng: Generator) -> Ranks:
     r"""Return the ranks that follow from counts, with ties broken at random.
 
-    Of weighted draws, with the truth's own weight :math:`w^*` and :math:`V` uniform,
+    For weighted draws, with the weight :math:`w^*` of the truth and :math:`V` uniform,
 
     .. math:: u_i = \frac{\sum_{s_{ij} < s^*_i} w_{ij} + V_i \Big(w^*_i
               + \sum_{s_{ij} = s^*_i} w_{ij}\Big)}{w^*_i + \sum_j w_{ij}}
 
-    is exactly uniform, and a thousand levels of it stand for all.
+    is exactly uniform, and is rounded down to one of a thousand levels.
     """
     if not sims.weighted:
         ties = rng.integers(counts["equal"], endpoint=True)
@@ -71,38 +71,39 @@ def broken(counts: Results, sims: Simulations, rng: Generator) -> Ranks:
     return Ranks(np.minimum((u * (N_LEVELS + 1)).astype(np.int64), N_LEVELS), n_draws=N_LEVELS)
 
 
-Beside = Callable[[Simulations, Region], Results]
+Extra = Callable[[Simulations, Region], Results]
 
 
-def counts(sims: Simulations, region: Region, beside: Beside | None = None) -> Results:
-    """Count the draws below and equal to each truth, wherever they are.
+def counts(sims: Simulations, region: Region, extra: Extra | None = None) -> Results:
+    """Count the draws that score below each truth, and the draws that score the same.
 
-    Of weighted draws, add up the weights, over the sum of all with the truth's.
+    For weighted draws, return their shares of the weight; the second includes that of the truth.
 
     Arguments:
-        sims: The simulations.
-        region: Gives the scores.
-        beside: Returns what else is to be had of some simulations, by name, if anything.
+        sims: Simulations, in memory, on disk or on a device.
+        region: Region that scores the points.
+        extra: Function that returns further arrays per simulation, computed in the same pass.
     """
-    if sims.at_hand and sims.run.plain:
-        return _counts(sims, region, beside)
+    if is_simple(sims):
+        return _counts(sims, region, extra)
     return joined(
-        sims.each(
+        passes.each(
+            sims,
             "counts",
-            partial(_counts_of_part, beside=beside),
-            given=lambda where: {"region": regions.cut(region, where)},
+            partial(_counts_of_part, extra=extra),
+            extra=lambda part: {"region": regions.cut(region, part)},
             final=True,
         )
     )
 
 
-def _counts_of_part(part: Simulations, *, region: Region, beside: Beside | None) -> Results:
-    return joined(_counts(piece, region, beside) for piece in part.pieces(by_chunk=True))
+def _counts_of_part(part: Simulations, *, region: Region, extra: Extra | None) -> Results:
+    return joined(_counts(piece, region, extra) for piece in passes.pieces(part, by_chunk=True))
 
 
-def _counts(sims: Simulations, region: Region, beside: Beside | None) -> Results:
+def _counts(sims: Simulations, region: Region, extra: Extra | None) -> Results:
     below, equal = _count(region, sims)
-    more = {} if beside is None else beside(sims, region)
+    more = {} if extra is None else extra(sims, region)
     return {"below": below, "equal": equal, **more}
 
 

@@ -1,14 +1,13 @@
 """References: where the credible balls of TARP are centred.
 
-A reference is any object with one method, `draw(sims, rng)`, that returns one point a
-simulation in the parameters' own units. It may read the observations, and truths and draws
-together, but must not tell which point is the truth: the ranks of an exact posterior are
-uniform only then.
+A reference is any object with a method `draw(sims, rng)` that returns one point per simulation,
+in parameter units. It may read the observations, and truths and draws together. It must not
+depend on which point is the truth, or the ranks of an exact posterior would not be uniform.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +16,9 @@ from ._base import arguments
 from ._base.arrays import host
 from ._base.types import Array, ArrayLike, Floats
 from .simulations import Simulations, shapes
-from .simulations.shapes import array, finite
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 __all__ = [
     "Around",
@@ -35,7 +36,7 @@ __all__ = [
 
 
 class HeldOut(NamedTuple):
-    """Reference points that are draws themselves, and the simulations without those draws."""
+    """Draws that serve as reference points, and the simulations without these draws."""
 
     points: Array
     left: Simulations
@@ -45,19 +46,20 @@ class Reference(Protocol):
     r"""A distribution :math:`\tilde p(\theta_r | x)` of reference points."""
 
     def draw(self, sims: Simulations, rng: Generator) -> ArrayLike | HeldOut:
-        """Return points of shape `(n_sims, n_dims)`, or a `HeldOut` if they are draws."""
+        """Return points of shape `(n_sims, n_dims)`, or a `HeldOut` if the points are draws."""
         ...
 
 
 @dataclass(frozen=True)
 class Uniform:
-    r"""Uniform in a box, :math:`\theta_r \sim U(l, h)`, by default that of all truths and draws.
+    r"""Uniform in a box, :math:`\theta_r \sim U(l, h)`, by default the box of all points.
 
     Arguments:
-        low: The lower corner, of shape `(n_dims,)`, or one number for all.
-        high: The upper corner.
-        part: The part of the box that is used, as two fractions of its sides: `(0.0, 0.5)` is
-            the half of every side that starts at its lower end.
+        low: Lower corner of shape `(n_dims,)`, or one number for all parameters; by default the
+            smallest of all truths and draws.
+        high: Upper corner, likewise; by default the largest of all truths and draws.
+        part: Two fractions of the sides of the box, between which points are drawn: `(0.0, 0.5)`
+            is the lower half of every side.
 
     Example:
         >>> sims = Simulations(np.zeros((9, 3, 1)), np.ones((3, 1)))
@@ -70,13 +72,13 @@ class Uniform:
     part: tuple[float, float] = (0.0, 1.0)
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
-        """Return one point a simulation, from anywhere in the part of the box."""
+        """Return one point per simulation, uniform in the part of the box."""
         low, high = (
-            np.broadcast_to(corner if given is None else given, (sims.n_dims,)).astype(float)
-            for given, corner in zip((self.low, self.high), sims.box, strict=True)
+            np.broadcast_to(pooled if corner is None else corner, (sims.n_dims,)).astype(float)
+            for corner, pooled in zip((self.low, self.high), sims.box, strict=True)
         )
         if not (low <= high).all():
-            raise ValueError(f"the box of `Uniform` is empty: low is {low}, high is {high}.")
+            raise ValueError(f"`low` must not exceed `high`, but got {low} and {high}.")
         start, stop = self.part
         fraction = rng.uniform(start, stop, size=(sims.n_sims, sims.n_dims))
         return low + fraction * (high - low)
@@ -87,15 +89,17 @@ class Normal:
     r"""Normal, :math:`\theta_r \sim N(\mu, \mathrm{diag}(s^2))`.
 
     Arguments:
-        mean: The mean :math:`\mu`, by default the centre of the box of all truths and draws.
-        sd: The standard deviations :math:`s`, by default a tenth of the sides of that box.
+        mean: Mean :math:`\mu` of shape `(n_dims,)`, by default the centre of the box of all
+            truths and draws.
+        sd: Standard deviations :math:`s` of shape `(n_dims,)`, by default a tenth of the sides
+            of the box.
     """
 
     mean: ArrayLike = None
     sd: ArrayLike = None
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
-        """Return one point a simulation, from about the mean."""
+        """Return one point per simulation, normal around the mean."""
         low, high = (np.asarray(corner, dtype=float) for corner in sims.box)
         mean = (low + high) / 2 if self.mean is None else np.asarray(self.mean, dtype=float)
         sd = (high - low) / 10 if self.sd is None else np.asarray(self.sd, dtype=float)
@@ -104,21 +108,21 @@ class Normal:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fixed:
-    """Points of your own, the same for all simulations or one for each.
+    """Your own points, the same for all simulations or one per simulation.
 
     Arguments:
-        points: Of shape `(n_dims,)` or `(n_sims, n_dims)`, in parameter units.
+        points: Points of shape `(n_dims,)` or `(n_sims, n_dims)`, in parameter units.
     """
 
     points: ArrayLike
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
-        """Return the points, the same for all simulations if there is but one."""
+        """Return the points, a single one repeated for all simulations."""
         points = shapes.array("points", self.points)
         shape = (sims.n_sims, sims.n_dims)
         if points.shape not in (shape, shape[1:]) and not (points.ndim == 0 and shape[1] == 1):
             raise ValueError(
-                f"`Fixed` takes points of shape ({shape[1]},) or {shape}, but got {points.shape}."
+                f"`Fixed` needs points of shape ({shape[1]},) or {shape}, but got {points.shape}."
             )
         return np.broadcast_to(points, shape)
 
@@ -128,11 +132,11 @@ class Fixed:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prior:
-    r"""Draws of the prior, :math:`\theta_r \sim p(\theta)`.
+    r"""Draws from the prior, :math:`\theta_r \sim p(\theta)`.
 
     Arguments:
-        source: Points `(n, n_dims)` to choose from at random, which must not be the truths
-            under test; or a sampler, `source(n, rng)`, that returns such points.
+        source: Points `(n, n_dims)` to choose from at random, other than the truths under test;
+            or a sampler, `source(n, rng)`, that returns `n` points.
 
     Example:
         >>> sims = Simulations(np.zeros((9, 3, 2)), np.ones((3, 2)))
@@ -144,14 +148,14 @@ class Prior:
     source: ArrayLike | Callable[[int, Generator], ArrayLike]
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
-        """Return one point a simulation, chosen or sampled."""
+        """Return one point per simulation, chosen or sampled."""
         if callable(self.source):
             return shapes.array("prior", self.source(sims.n_sims, rng))
         points = shapes.array("prior", self.source)
         points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
         if points.ndim != 2 or points.shape[1] != sims.n_dims or not len(points):
             raise ValueError(
-                f"`Prior` takes points of shape (n, {sims.n_dims}), but got {points.shape}."
+                f"`Prior` needs points of shape (n, {sims.n_dims}), but got {points.shape}."
             )
         _refuse_shared_rows(points, sims.theta, "Prior")
         return points[rng.integers(len(points), size=sims.n_sims)]
@@ -163,11 +167,11 @@ class Prior:
 
 @dataclass(frozen=True)
 class Several:
-    """Several points of each simulation, counted together: a curve and a p-value for each.
+    """Several reference points per simulation, counted together, each with its own curve.
 
     Arguments:
-        reference: Where they come from.
-        n: How many there are.
+        reference: Reference to draw the points from.
+        n: Number of points per simulation.
 
     Example:
         >>> sims = Simulations(np.zeros((9, 3, 2)), np.ones((3, 2)))
@@ -179,40 +183,40 @@ class Several:
     n: int = 10
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
-        """Return `n` points a simulation, `(n_sims, n, n_dims)`."""
+        """Return `n` points per simulation, `(n_sims, n, n_dims)`."""
         drawn = [self.reference.draw(sims, rng) for _ in range(arguments.positive("n", self.n))]
         if any(isinstance(points, HeldOut) for points in drawn):
             raise ValueError(
-                "`Several` takes references that are no draws: `Posterior` holds one draw out, "
-                "and there is but one last."
+                "`Several` cannot wrap a reference that holds draws out, such as `Posterior`. "
+                "Wrap another reference."
             )
-        sizes = sims.n_sims, sims.n_dims
-        return np.stack([reference_points(points, *sizes) for points in drawn], axis=1)
+        checked = [reference_points(points, sims.n_sims, sims.n_dims) for points in drawn]
+        return np.stack(checked, axis=1)
 
 
 @dataclass(frozen=True)
 class Posterior:
-    r"""A draw of the posterior itself, :math:`\theta_r \sim \hat p(\theta | x)`.
+    r"""A draw from the posterior itself, :math:`\theta_r \sim \hat p(\theta | x)`.
 
     The last draw of each simulation is held out as its reference, and the truth is ranked
-    among those that are left. Draws must come in no particular order, as independent ones do.
+    among the other draws. The order of the draws must be arbitrary, as for independent draws.
     """
 
     def draw(self, sims: Simulations, rng: Generator) -> HeldOut:
-        """Return the last draws, and the simulations without them."""
+        """Return the last draw of each simulation, and the simulations without these draws."""
         left, held = sims.hold_out(1)
         return HeldOut(held[0], left)
 
 
 @dataclass(frozen=True)
 class Centre:
-    r"""The mean of each simulation's points, truth and draws together,
+    r"""The mean of all points of a simulation, truth and draws together.
 
     .. math:: \theta_r = \frac{1}{n + 1} \Big( \theta^* + \sum_j \theta_j \Big) .
     """
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
-        """Return the centre of each simulation."""
+        """Return the centre of each simulation, `(n_sims, n_dims)`."""
         return sims.centres()
 
 
@@ -220,12 +224,12 @@ class Centre:
 class Around:
     r"""A function of the observation, :math:`\theta_r = g(x) + s\, \epsilon`.
 
-    A reference that follows the data is what lets TARP see an estimator that ignores them.
+    TARP detects an estimator that ignores the data only if the reference depends on the data.
 
     Arguments:
-        function: The function :math:`g`, from observations `(n_sims, ...)` to points
+        function: Function :math:`g` from observations `(n_sims, ...)` to points
             `(n_sims, n_dims)`.
-        spread: The standard deviation :math:`s` of normal noise around it.
+        spread: Standard deviation :math:`s` of the normal noise :math:`\epsilon`.
 
     Example:
         >>> sims = Simulations(np.zeros((9, 3, 1)), np.ones((3, 1)), x=np.arange(3.0))
@@ -237,7 +241,7 @@ class Around:
     spread: ArrayLike = 0.0
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
-        """Return one point a simulation, from about what the function makes of its observation."""
+        """Return one point per simulation, the function of its observation plus noise."""
         x = shapes.needs_x(sims.x, "`Around`")
         points = shapes.array("points", self.function(x))
         points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
@@ -248,14 +252,14 @@ class Around:
 class Learned:
     r"""A guess of the truth from the observation, learned on other simulations.
 
-    It follows the data without a function of yours (compare `Around`): whatever the pool says
-    about :math:`\theta` given :math:`x` becomes the reference. Needs scikit-learn.
+    It depends on the data, like `Around`, but needs no function of yours: a regression of
+    :math:`\theta` on :math:`x` becomes the reference. Needs scikit-learn.
 
     Arguments:
-        theta: The true parameters of simulations that are not under test, `(n, n_dims)`.
-        x: Their observations, `(n, ...)`.
-        method: "neighbour" takes the truth of the nearest observation, "ridge" and "boosted"
-            regress the truths on the observations.
+        theta: True parameters `(n, n_dims)` of simulations that are not under test.
+        x: Observations `(n, ...)` of these simulations.
+        method: "neighbour" for the truth of the nearest observation; "ridge" or "boosted" for a
+            regression of the truths on the observations.
     """
 
     theta: ArrayLike
@@ -263,14 +267,15 @@ class Learned:
     method: str = "neighbour"
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
-        """Return one guess a simulation, of a model that is fitted to the pool."""
+        """Return one guess per simulation, from a model fitted to the other simulations."""
         observed = shapes.needs_x(sims.x, "`Learned`")
         theta, x = shapes.array("theta", self.theta), shapes.array("x", self.x)
         theta = theta[:, None] if theta.ndim == 1 else theta
         if theta.shape[1:] != (sims.n_dims,) or x.shape[1:] != observed.shape[1:]:
             raise ValueError(
-                f"`Learned` needs a pool with {sims.n_dims} parameters and observations of shape "
-                f"{observed.shape[1:]}, but got {theta.shape[1:]} and {x.shape[1:]}."
+                f"`Learned` needs {sims.n_dims} parameters and observations of shape "
+                f"{observed.shape[1:]} each, like the simulations under test, but got "
+                f"{theta.shape[1:]} and {x.shape[1:]}."
             )
         _refuse_shared_rows(theta, sims.theta, "Learned")
         _refuse_shared_rows(x.reshape(len(x), -1), observed.reshape(sims.n_sims, -1), "Learned")
@@ -282,7 +287,7 @@ class Learned:
         return f"Learned({len(np.asarray(self.theta))} simulations, method={self.method!r})"
 
 
-def _regressor(method: str, seed: int) -> Any:
+def _regressor(method: str, seed: int) -> "Pipeline":
     try:
         from sklearn.ensemble import HistGradientBoostingRegressor
         from sklearn.linear_model import RidgeCV
@@ -299,8 +304,7 @@ def _regressor(method: str, seed: int) -> Any:
         "ridge": RidgeCV(np.geomspace(1e-3, 1e3, 13)),
         "boosted": MultiOutputRegressor(HistGradientBoostingRegressor(random_state=seed)),
     }
-    if method not in models:
-        raise ValueError(f"`method` must be one of {', '.join(models)}, but got {method!r}.")
+    arguments.one_of("method", method, list(models))
     return make_pipeline(StandardScaler(), models[method])
 
 
@@ -308,17 +312,17 @@ def _refuse_shared_rows(points: Array, tested: Array, who: str) -> None:
     rows = {row.tobytes() for row in np.ascontiguousarray(points, dtype=float)}
     if any(row.tobytes() in rows for row in np.ascontiguousarray(host(tested), dtype=float)):
         raise ValueError(
-            f"`{who}` holds simulations that are under test, so the ranks would know their "
-            f"truths. Give it simulations of its own."
+            f"`{who}` contains simulations that are under test, so its points would depend on "
+            f"their truths. Give it other simulations."
         )
 
 
 def reference_points(drawn: ArrayLike, n_sims: int, n_dims: int) -> Floats:
-    """Return finite reference points, (n_sims, n_dims), or several: (n_sims, n, n_dims)."""
-    drawn = array("reference", drawn)
+    """Return finite reference points, `(n_sims, n_dims)`, or several, `(n_sims, n, n_dims)`."""
+    drawn = shapes.array("reference", drawn)
     if drawn.ndim not in (2, 3) or drawn.shape[:: drawn.ndim - 1] != (n_sims, n_dims):
         raise ValueError(
-            f"a reference must give one point a simulation, ({n_sims}, {n_dims}), or several, "
+            f"a reference must return one point per simulation, ({n_sims}, {n_dims}), or several, "
             f"({n_sims}, n, {n_dims}), but got {drawn.shape}."
         )
-    return finite("reference points", drawn.astype(float, copy=False))
+    return shapes.finite("reference points", drawn.astype(float, copy=False))

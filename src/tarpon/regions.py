@@ -1,8 +1,8 @@
 """Regions: nested credible regions, each the sublevel sets of a score.
 
-A region is any object with one method, `scores(block)`, that returns a number for every
-pooled point of a block of simulations, the truth among them. All must get their scores in the
-same way: under accuracy the truth is one more draw.
+A region is any object with a method `scores(block)` that returns a number for every pooled
+point of a block of simulations, the truth among them. All points must be scored in the same
+way: for an accurate posterior the truth is one more draw.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,13 @@ from numpy.random import Generator
 
 from . import backends, references
 from . import metrics as _metrics
-from ._base.arrays import beside, double, host, single
+from ._base.arrays import Rows, Window, double, host, single, to_device_of
 from ._base.types import Array, ArrayLike, Floats, Ints
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
-from .simulations import Simulations
+from .simulations import Simulations, range_of
 from .simulations.blocks import Block
 from .simulations.shapes import where_it_is
-from .simulations.stored import Rows, Window
 
 __all__ = [
     "Balls",
@@ -42,7 +41,7 @@ class Region(Protocol):
     r"""A family of nested regions :math:`\{\theta : s(\theta; x) \le t\}`."""
 
     def scores(self, block: Block) -> Array:
-        """Return scores of shape `(n_draws + 1, n_block)`, or with one more axis for several."""
+        """Return scores `(n_draws + 1, n_block)`, or `(n_draws + 1, n_block, n_scores)`."""
         ...
 
 
@@ -51,66 +50,67 @@ class Counted(Protocol):
     """A region for which draws can be counted without storing their scores."""
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
-        """Count the draws that score below, and the same as, the truth."""
+        """Count the draws that score below the truth, and the draws that score the same."""
         ...
 
 
 @runtime_checkable
 class Cut(Protocol):
-    """A region that holds numbers of every simulation, and need not hold them all."""
+    """A region that holds numbers per simulation, and can be reduced to some simulations."""
 
-    def cut(self, where: slice) -> Region:
-        """Return the region with what it needs for some of the simulations."""
+    def cut(self, sims: slice) -> Region:
+        """Return the region with the numbers of some simulations only."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Balls:
-    r"""Balls around reference points, that is TARP (Lemos et al., 2023, Algorithm 2),
+    r"""Balls around reference points, the regions of TARP (Lemos et al., 2023, Algorithm 2).
 
     .. math:: s(\theta; x) = d(\theta, \theta_r(x)) .
 
     Arguments:
-        centers: The reference points :math:`\theta_r`, of shape `(n_sims, n_dims)`, or several
-            of each simulation, `(n_sims, n_centers, n_dims)`.
-        metric: The distance :math:`d`.
+        centres: Reference points :math:`\theta_r` of shape `(n_sims, n_dims)`, or several per
+            simulation, `(n_sims, n_centres, n_dims)`.
+        metric: Distance :math:`d`.
     """
 
-    centers: Rows
+    centres: Rows
     metric: Metric = L2()
 
     @classmethod
     def at(
         cls, reference: Reference, metric: Metric, sims: Simulations, rng: Generator
     ) -> "tuple[Balls, Simulations]":
-        """Draw the references: return the balls, and the simulations to rank in them."""
+        """Draw reference points: return the balls around them, and the simulations to rank."""
         drawn = reference.draw(sims, rng)
         points, left = drawn if isinstance(drawn, HeldOut) else (drawn, sims)
-        centers = references.reference_points(points, sims.n_sims, sims.n_dims)
-        return cls(centers, _metrics.fit(metric, sims)), left
+        centres = references.reference_points(points, sims.n_sims, sims.n_dims)
+        return cls(centres, _metrics.fit(metric, sims)), left
 
     def scores(self, block: Block) -> Array:
-        centers, points = beside(self.centers[block.where], block.points), double(block.points)
-        return self.metric(points if centers.ndim == 2 else points[:, :, None], centers)
+        points = double(block.points)
+        centres = to_device_of(self.centres[block.where], points)
+        return self.metric(points if centres.ndim == 2 else points[:, :, None], centres)
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
         if isinstance(self.metric, _metrics.Fused):
-            return self.metric.count(sims, self.centers[sims.where])
+            return self.metric.count(sims, self.centres[range_of(sims)])
         return count(self, sims)
 
-    def cut(self, where: slice) -> "Balls":
-        return replace(self, centers=Window(self.centers[where], where.start))
+    def cut(self, sims: slice) -> "Balls":
+        return replace(self, centres=Window(self.centres[sims], sims.start))
 
 
 @dataclass(frozen=True)
 class HighestDensity:
-    r"""Regions of highest density (Lemos et al., 2023, Algorithm 1),
+    r"""Regions of highest density (Lemos et al., 2023, Algorithm 1).
 
     .. math:: s(\theta; x) = -\log \hat p(\theta | x) .
 
     The printed algorithm counts the draws of *lower* density than the truth, which mirrors the
-    curve and turns overconfidence into underconfidence; its Lemma 1 needs those of higher
-    density, which is what this score counts.
+    curve and turns overconfidence into underconfidence. Its Lemma 1 needs the draws of higher
+    density, and these are counted here.
     """
 
     def scores(self, block: Block) -> Array:
@@ -124,7 +124,7 @@ class HighestDensity:
 
 @dataclass(frozen=True)
 class HalfLines:
-    r"""Half-lines along each parameter, that is marginal SBC (Talts et al., 2018),
+    r"""Half-lines along each parameter, the regions of marginal SBC (Talts et al., 2018).
 
     .. math:: s_k(\theta; x) = \theta_k .
     """
@@ -138,10 +138,10 @@ class HalfLines:
 
 @dataclass(frozen=True)
 class Residuals:
-    r"""Half-lines along what each parameter says beyond those before it.
+    r"""Half-lines along each parameter, given the parameters before it.
 
     The points of a simulation are decorrelated by the Cholesky factor :math:`L` of their own
-    correlations, shrunk as far as they are noise,
+    correlations, which are shrunk as much as they are noise.
 
     .. math:: s_k(\theta; x) = y_k, \qquad y = L^{-1} (\theta - \bar\theta) / \sigma .
     """
@@ -154,7 +154,7 @@ class Residuals:
 class FromCentre:
     r"""Ellipsoids around the centre of the points, :math:`s(\theta; x) = |y|^2`.
 
-    The strongest of all regions against wrong widths in many dimensions.
+    The most powerful region against wrong widths in many dimensions.
     """
 
     def scores(self, block: Block) -> Array:
@@ -163,48 +163,48 @@ class FromCentre:
 
 @dataclass(frozen=True, eq=False)
 class FromPoints:
-    r"""Balls around several reference points each, :math:`s_l(\theta; x) = |\theta - c_l|^2`.
+    r"""Balls around several points per simulation, :math:`s_l(\theta; x) = |\theta - c_l|^2`.
 
     Arguments:
-        centers: The points :math:`c_l`, of shape `(n_sims, n_centers, n_dims)`.
-        scale: The unit of each parameter, of shape `(n_dims,)`.
+        centres: Points :math:`c_l` of shape `(n_sims, n_centres, n_dims)`.
+        scale: Units of the parameters, of shape `(n_dims,)`.
     """
 
-    centers: Rows
+    centres: Rows
     scale: Floats
 
     def scores(self, block: Block) -> Array:
-        """Return one score a centre, less what is the same for all points."""
-        # About the centre of the points, so that single precision suffices; the square of
-        # the center's own distance is the same for all points and left out.
-        centre, scale = block.centre[:, None], beside(self.scale, block.points)
-        points = single((block.points.swapaxes(0, 1) - centre) / scale)
-        centers = single((beside(self.centers[block.where], points) - centre) / scale)
-        gaps = -2 * backends.swaps(points).inner_products(points, centers)
+        """Return one score per centre, up to a constant per simulation and centre."""
+        # Relative to the mean of the points, so that single precision suffices. The squared
+        # distance of a centre from the mean is the same for all points, and left out.
+        mean, scale = block.centre[:, None], to_device_of(self.scale, block.points)
+        points = single((block.points.swapaxes(0, 1) - mean) / scale)
+        centres = single((to_device_of(self.centres[block.where], points) - mean) / scale)
+        gaps = -2 * backends.swaps(points).inner_products(points, centres)
         gaps += (points**2).sum(axis=-1)[:, :, None]
         return gaps.swapaxes(0, 1)
 
 
 @dataclass(frozen=True)
 class FromDraws:
-    r"""Ellipsoids around some of the points themselves, :math:`s_l(\theta; x) = |y - y_l|^2`.
+    r"""Ellipsoids around some of the points, :math:`s_l(\theta; x) = |y - y_l|^2`.
 
     Arguments:
-        n: How many points serve as centres.
+        n: Number of points that serve as centres.
     """
 
     n: int = 16
 
     def scores(self, block: Block) -> Array:
-        """Return one score a centre, infinite for the centre itself."""
+        """Return one score per centre, infinite for the centre itself."""
         y = block.whitened.swapaxes(0, 1)
-        centers = y[:, : min(self.n, block.n_points - 1)]
+        centres = y[:, : min(self.n, block.n_points - 1)]
         norm = (y**2).sum(axis=-1)
-        gaps = -2 * backends.swaps(y).inner_products(y, centers)
+        gaps = -2 * backends.swaps(y).inner_products(y, centres)
         gaps += norm[:, :, None]
-        gaps += norm[:, None, : centers.shape[1]]
-        # A point is no neighbour of itself, and rounding must not decide how far it is.
-        own = np.arange(centers.shape[1])
+        gaps += norm[:, None, : centres.shape[1]]
+        # A point is no neighbour of itself, and rounding must not decide its distance.
+        own = np.arange(centres.shape[1])
         gaps[:, own, own] = np.inf
         if block.played is not None:
             extra, sim = np.nonzero(block.played < len(own))
@@ -214,12 +214,12 @@ class FromDraws:
 
 @dataclass(frozen=True)
 class Scores:
-    """Any function of a point and its observation.
+    """A function of your own, of a point and its observation.
 
     Arguments:
-        function: Takes `theta` of shape `(n_points, n_block, n_dims)` and `x` of shape
-            `(n_block, ...)`, None where there are no observations, and returns scores of shape
-            `(n_points, n_block)`, or with one more axis for several scores.
+        function: Function of `theta`, of shape `(n_points, n_block, n_dims)`, and `x`, of shape
+            `(n_block, ...)` or None without observations. It returns scores of shape
+            `(n_points, n_block)`, or `(n_points, n_block, n_scores)`.
 
     Example:
         >>> total = Scores(lambda theta, x: theta.sum(axis=-1))
@@ -233,11 +233,11 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Scores that are known already.
+    """Scores that were computed before, for draws and truths.
 
     Arguments:
-        samples: The scores of the draws, `(n_draws, n_sims)`, or with one more axis for several.
-        theta: The scores of the truths, `(n_sims,)` or `(n_sims, n_scores)`.
+        samples: Scores of the draws, `(n_draws, n_sims)` or `(n_draws, n_sims, n_scores)`.
+        theta: Scores of the truths, `(n_sims,)` or `(n_sims, n_scores)`.
     """
 
     samples: Any
@@ -246,20 +246,21 @@ class Values:
     def scores(self, block: Block) -> Array:
         return block.pool(self.theta, self.samples)
 
-    def cut(self, where: slice) -> "Values":
-        draws = self.samples[:, where]
-        return Values(Window(draws, where.start), Window(self.theta[where], where.start))
+    def cut(self, sims: slice) -> "Values":
+        draws, truths = self.samples[:, sims], self.theta[sims]
+        return Values(Window(draws, sims.start), Window(truths, sims.start))
 
 
-def cut(region: Region, where: slice) -> Region:
-    """Return a region with what it needs for some of the simulations, to be sent to them."""
-    return region.cut(where) if isinstance(region, Cut) else region
+def cut(region: Region, sims: slice) -> Region:
+    """Return a region with the numbers of some simulations only, small enough to be sent."""
+    return region.cut(sims) if isinstance(region, Cut) else region
 
 
 def count(region: Region, sims: Simulations) -> tuple[Array, Array]:
-    """Count the draws that score below, and the same as, the truth, block by block.
+    """Count the draws that score below the truth, and the same, block by block.
 
-    Of weighted draws, return their shares of the weight; the truth's own is part of the latter.
+    For weighted draws, return their shares of the weight instead; the weight of the truth itself
+    is included in the second share.
     """
     below, equal = zip(*(standing(region, block) for block in sims.blocks()), strict=True)
     return np.concatenate(below), np.concatenate(equal)
@@ -285,25 +286,26 @@ def _scores(region: Region, block: Block) -> Array:
 
 
 def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Return scores of shape (n_points, n_sims) or (n_points, n_sims, n_scores), without NaN."""
+    """Return scores `(n_points, n_sims)` or `(n_points, n_sims, n_scores)`, free of NaN."""
     values = where_it_is("scores", values, 1)
     if values.shape[:2] != shape or values.ndim not in (2, 3):
         raise ValueError(
-            f"scores must be {shape} (points, simulations), or have one more axis for several "
-            f"scores, but got {tuple(values.shape)}. A score takes `theta` of shape (points, "
-            f"simulations, n_dims) and reduces its last axis."
+            f"scores must be {shape} (points, simulations), with one more axis for several "
+            f"scores, but got {tuple(values.shape)}. A score gets `theta` of shape (points, "
+            f"simulations, n_dims) and must reduce its last axis."
         )
     if (values != values).any():
-        raise ValueError("scores must be numbers, but some are NaN.")
+        raise ValueError("scores must not contain NaN: return another number, or inf, instead.")
     return values
 
 
 def score_shapes(
     draws: tuple[int, ...], truths: tuple[int, ...], n_draws: int, n_sims: int
 ) -> None:
-    """Raise if scores that came as arrays have the wrong shapes, `draws` and `truths`."""
+    """Raise if scores given as arrays, for draws and truths, have the wrong shapes."""
     if draws[:2] != (n_draws, n_sims) or truths != draws[1:] or len(draws) > 3:
         raise ValueError(
             f"scores given as arrays must be ({n_draws}, {n_sims}) for the draws and ({n_sims},) "
-            f"for the truths, both with one more axis for several, but got {draws} and {truths}."
+            f"for the truths, both with one more axis for several scores, but got {draws} and "
+            f"{truths}."
         )

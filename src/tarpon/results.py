@@ -1,4 +1,4 @@
-"""Results: what one test says, in numbers, words, tables and files."""
+"""Results of one test, as numbers, words, tables and files."""
 
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -28,17 +28,17 @@ _MOST_DRAWS = 10**7  # whose curve still fits into memory
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """What one test says: ranks, their curve, an exact p-value, and the flaw in words.
+    """The result of one test: ranks, their curve, an exact p-value, and the flaw in words.
 
     Arguments:
-        test: The name of the test.
-        ranks: The rank of each truth among its draws.
-        reading: What a rank says about where the truth lies.
-        names: One name a score.
-        seed: The integer that gives this result again, as `rng=`.
-        draws: How many draws each truth was ranked among.
-        n_dropped: How many invalid simulations were left out.
-        settings: What else the result depends on, in words.
+        test: Name of the test.
+        ranks: Ranks of the truths among their draws.
+        reading: What a rank means for the position of the truth.
+        names: Names, one per score.
+        seed: Integer that reproduces this result, as `rng=`.
+        draws: Number of draws that each truth was ranked among.
+        n_dropped: Number of invalid simulations that were dropped.
+        settings: Further arguments that the result depends on, in words.
     """
 
     test: str
@@ -62,7 +62,7 @@ class Result:
 
     @property
     def p_value(self) -> float:
-        """One p-value for all scores, the exact one, or for several their Bonferroni bound."""
+        """One p-value for all scores: exact for one score, the Bonferroni bound for several."""
         return verdict.familywise(self.p_values)
 
     @property
@@ -73,30 +73,30 @@ class Result:
     @cached_property
     def verdict(self) -> str:
         """What the test found, in words."""
-        what = "parameters" if self.test == "SBC" else "references"
-        return verdict.sentence(self.ranks, self.p_values, self.reading, self.names, what)
+        scores = "parameters" if self.test == "SBC" else "references"
+        return verdict.sentence(self.ranks, self.p_values, self.reading, self.names, scores)
 
     def band(self, confidence: float = 0.95) -> Band:
-        """Return the band that an accurate posterior's whole curve leaves with 1 - confidence."""
+        """Return the band that contains the whole curve of an accurate posterior."""
         confidence = arguments.probability("confidence", confidence)
         return bands.band(self.ranks.n_sims, self.ranks.n_draws, confidence)
 
     def bootstrap(self, n: int = 1000, *, rng: RNG = None) -> Floats:
-        """Return `n` curves of resampled simulations, `(n, n_levels)` or with one axis more.
+        """Return `n` curves of resampled simulations, `(n, n_levels)` or with an axis of scores.
 
-        They show how much the curve would move with other simulations. They are no test: use
-        `p_value` and `band` for that.
+        They show how much the curve would vary with other simulations. To test accuracy, use
+        `p_value` and `band`.
         """
         return curves.bootstrap(self.ranks, n, np.random.default_rng(arguments.seed(rng)))
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
-        """Draw expected coverage with its band; `plots.difference` shows small errors better."""
+        """Plot expected coverage with its band; `plots.difference` shows small errors better."""
         from . import plots
 
         return plots.coverage(self, ax=ax)
 
     def to_dataset(self) -> "Dataset":
-        """Return ranks, their values spread over [0, 1], and the curve, as an xarray Dataset."""
+        """Return ranks, their probability integral transform and the curve as a Dataset."""
         xarray = optional.package("xarray", "io")
         shape = (self.ranks.n_sims, len(self.names))
         pit = self.ranks.pit(np.random.default_rng(self.seed)).reshape(shape)
@@ -113,11 +113,11 @@ class Result:
         )
 
     def to_datatree(self) -> "DataTree":
-        """Return the ranks spread over [0, 1] as an xarray DataTree that ArviZ reads.
+        """Return the probability integral transform of the ranks as a DataTree for ArviZ.
 
-        Its group `prior_sbc` has one variable a score, of dimensions `chain` (one) and `draw`
-        (the simulations), as `arviz_plots.plot_ecdf_pit` wants it. A slash in the name of a
-        score becomes the sign of division, since a tree keeps the slash for its groups.
+        The group `prior_sbc` has one variable per score, of dimensions `chain` (length 1) and
+        `draw` (the simulations), as `arviz_plots.plot_ecdf_pit` needs it. A slash in the name of
+        a score becomes a division sign, since a tree uses the slash for groups.
 
         Example:
             >>> result = tarpon.sbc(tarpon.problems.gaussian("correct", n_dims=2, rng=0), rng=0)
@@ -135,10 +135,10 @@ class Result:
         return xarray.DataTree.from_dict({"prior_sbc": group})
 
     def to_frame(self) -> "DataFrame":
-        """Return a pandas table with one row a score.
+        """Return a pandas table with one row per score.
 
-        Its columns are the name of the score, its p-value, the same adjusted for the number of
-        scores (Bonferroni), and the largest distance of its curve from the diagonal.
+        The columns are the name of the score, its p-value, the p-value adjusted for the number
+        of scores (Bonferroni), and the largest distance of the curve from the diagonal.
 
         Example:
             >>> result = tarpon.sbc(tarpon.problems.gaussian("correct", n_dims=2, rng=0), rng=0)
@@ -155,7 +155,7 @@ class Result:
         return optional.package("pandas", "io").DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers and words that a program or a log would keep."""
+        """Return the numbers and words that a program or a log would store."""
         return {
             "schema": "tarpon-result-1",
             "test": self.test,
@@ -208,7 +208,7 @@ class Result:
 
     @property
     def citation(self) -> str:
-        """The papers behind the test, to cite along with tarpon."""
+        """The papers behind the test, to cite together with tarpon."""
         return _CITATIONS[self.test]
 
     def _repr_html_(self) -> str:

@@ -1,14 +1,15 @@
-"""Arrays of other packages: where they live, and the few words that they do not share.
+"""Arrays of other packages: which package and device, and the few names that differ.
 
-Code that runs wherever the samples are is written once, with operators, methods and functions
-that NumPy and torch have under the same name; `namespace` returns the one or the other.
-No package is imported here that the caller has not imported.
+Code for all devices is written once, with operators, methods and functions that NumPy and torch
+have under the same name; `namespace` returns one of the two packages. No package is imported
+here that the caller has not imported.
 """
 
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,13 +19,13 @@ _OF_MODULE = {"jaxlib": "jax"}
 
 
 def package(array: ArrayLike) -> str:
-    """Return the name of the package that an array is of."""
+    """Return the name of the package that defines the type of an array."""
     name = type(array).__module__.partition(".")[0]
     return _OF_MODULE.get(name, name)
 
 
 def on_device(array: ArrayLike) -> bool:
-    """Return whether an array lives on an accelerator that there is a backend for."""
+    """Return whether an array is on a GPU, or another device that has a backend."""
     kind = package(array)
     if kind == "torch":
         return bool(array.is_cuda)
@@ -34,7 +35,7 @@ def on_device(array: ArrayLike) -> bool:
 
 
 def resident(array: ArrayLike) -> ArrayLike:
-    """Return an array of an accelerator as a backend takes it: CuPy's memory as a tensor."""
+    """Return an array on a device as its backend needs it: CuPy's memory as a tensor."""
     if package(array) == "torch":
         return array.detach()
     return _tensor(array) if package(array) == "cupy" else array
@@ -45,16 +46,16 @@ def _tensor(array: ArrayLike) -> ArrayLike:
         import torch
     except ImportError as error:
         raise ImportError(
-            "CuPy arrays are counted by torch, which shares their memory: install it with "
+            "CuPy arrays need torch, which shares their memory: install it with "
             "`pip install tarpon[torch]`, or pass `cupy.asnumpy(...)` to use the CPU."
         ) from error
     return torch.from_dlpack(array)
 
 
 def host(array: ArrayLike) -> ArrayLike:
-    """Return numbers as NumPy takes them, without a copy if they are on the CPU already.
+    """Return numbers as a NumPy array, without a copy if they are on the CPU already.
 
-    NumPy has no bfloat16; every bfloat16 is a float32, so those are converted.
+    NumPy has no bfloat16, so bfloat16 becomes float32, which is exact.
     """
     kind = package(array)
     if kind == "torch":
@@ -66,7 +67,7 @@ def host(array: ArrayLike) -> ArrayLike:
 
 
 def kind(array: Array) -> str:
-    """Return the kind of numbers, as `dtype.kind` of NumPy has it."""
+    """Return the kind of numbers, as in `dtype.kind` of NumPy."""
     return _kind(array.dtype)
 
 
@@ -77,16 +78,16 @@ def _kind(dtype: Any) -> str:
 
 
 def namespace(array: Array) -> Any:
-    """Return torch for its tensors, and NumPy for all others."""
+    """Return torch for tensors, and NumPy for all other arrays."""
     return sys.modules["torch"] if package(array) == "torch" else np
 
 
-def beside(numbers: ArrayLike, array: Array) -> Array:
-    """Return numbers where the array is, in their own precision."""
+def to_device_of(numbers: ArrayLike, array: Array) -> Array:
+    """Return numbers on the device of the array, in their own precision."""
     if package(array) != "torch":
         return host(numbers)
     if package(numbers) != "torch":
-        # Torch takes neither foreign byte orders nor views that are backwards or read-only.
+        # Torch accepts neither foreign byte orders nor views that are reversed or read-only.
         copy = np.array(host(numbers))
         native = copy.astype(copy.dtype.newbyteorder("="), copy=False)
         numbers = sys.modules["torch"].from_numpy(native)
@@ -94,15 +95,15 @@ def beside(numbers: ArrayLike, array: Array) -> Array:
 
 
 def zeros(shape: tuple[int, ...], array: Array) -> Array:
-    """Return zeros in single precision where the array is."""
+    """Return zeros in single precision on the device of the array."""
     if package(array) == "torch":
         torch = sys.modules["torch"]
         return torch.zeros(shape, dtype=torch.float32, device=array.device)
     return np.zeros(shape, dtype=np.float32)
 
 
-def alike(truths: Array, draws: Array) -> Array:
-    """Return the truths with no more digits than draws: they could be told by those alone."""
+def rounded_like(truths: Array, draws: Array) -> Array:
+    """Return the truths with no more digits than draws: extra digits would identify the truth."""
     if kind(truths) == kind(draws) == "f":
         precision = min(truths.dtype, draws.dtype, key=lambda dtype: dtype.itemsize)
         return namespace(truths).asarray(truths, dtype=precision)
@@ -125,6 +126,29 @@ Results: TypeAlias = dict[str, Array]
 
 
 def joined(results: Iterable[Results]) -> Results:
-    """Return arrays by name, those of all blocks one after the other."""
-    every = list(results)
-    return {name: np.concatenate([found[name] for found in every]) for name in every[0]}
+    """Return arrays by name, concatenated over all blocks."""
+    blocks = list(results)
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+
+
+class Rows(Protocol):
+    """Numbers of simulations, had for a range of them."""
+
+    def __getitem__(self, where: slice, /) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A range of the simulations, asked for as if all were there.
+
+    Arguments:
+        array: Their numbers.
+        start: The place of the first among all.
+    """
+
+    array: Any
+    start: int
+
+    def __getitem__(self, key: Any) -> Array:
+        *before, where = key if isinstance(key, tuple) else (key,)
+        return self.array[(*before, slice(where.start - self.start, where.stop - self.start))]

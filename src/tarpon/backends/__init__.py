@@ -1,8 +1,8 @@
 """Backends: each counts draws, and returns integers.
 
-`_numpy` is the definition. Every other backend returns the same integers wherever no two
-distances agree to within the rounding of their sum; a draw that equals the truth bit for bit
-is a tie in all of them.
+`_numpy` is the definition. All other backends return the same integers, unless two distances
+agree to within the rounding of their sum. A draw that equals the truth bit for bit is a tie in
+every backend.
 """
 
 from collections.abc import Callable
@@ -16,41 +16,41 @@ class Backend(Protocol):
     """The five functions of a backend."""
 
     def extent(self, samples: Array) -> tuple[Array, Array]:
-        """Return the smallest and largest value of each parameter; NaN where there is one."""
+        """Return the smallest and largest value of each parameter; NaN if any value is NaN."""
         ...
 
     def smaller(self, samples: Array, theta: Array) -> tuple[Ints, Ints]:
-        """Count the draws below and equal to the truth, parameter by parameter."""
+        """Count the draws below the truth, and equal to it, per parameter."""
         ...
 
     def closer(
-        self, samples: Array, theta: Array, centers: Floats, weight: Floats
+        self, samples: Array, theta: Array, centres: Floats, weight: Floats
     ) -> tuple[Ints, Ints]:
-        r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
+        r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
         ...
 
     def closer_l1(
-        self, samples: Array, theta: Array, centers: Floats, weight: Floats
+        self, samples: Array, theta: Array, centres: Floats, weight: Floats
     ) -> tuple[Ints, Ints]:
-        r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
+        r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
         ...
 
     def closer_periodic(
-        self, samples: Array, theta: Array, centers: Floats, weight: Floats, period: Floats
+        self, samples: Array, theta: Array, centres: Floats, weight: Floats, period: Floats
     ) -> tuple[Ints, Ints]:
         """Count as `closer` does, each difference taken the short way round its period."""
         ...
 
 
 class Swaps(Protocol):
-    """The heavy part of the swap test: pooled points, their ranks, and sums of those."""
+    """The expensive part of the swap test: pooled points, their ranks, and sums over ranks."""
 
     def pool(self, truths: Array, draws: Array, place: Ints) -> Array:
-        """Return truths and draws as one array, the truths at their places."""
+        """Return truths and draws as one array, each truth at its given place."""
         ...
 
     def decorrelate(self, points: Array, correlation: Callable[[slice], Array]) -> Array:
-        """Return points `(n_sims, n_all, n_dims)` without the correlations of simulations."""
+        """Return points `(n_sims, n_all, n_dims)`, decorrelated within each simulation."""
         ...
 
     def inner_products(self, a: Array, b: Array) -> Array:
@@ -58,17 +58,17 @@ class Swaps(Protocol):
         ...
 
     def pooled_ranks(self, scores: Array, n_points: int, played: Ints) -> tuple[Array, Array]:
-        """Rank all points among the first `n_points`; return how often each is tied too."""
+        """Return ranks of all points among the first `n_points`, and the number of their ties."""
         ...
 
     def weighted_ranks(
         self, scores: Array, weights: Floats, played: Ints, n_levels: int
     ) -> tuple[Array, Array]:
-        """Rank points by the weight below them, in levels; on the CPU alone."""
+        """Return ranks of points by the weight below them, in levels; on the CPU only."""
         ...
 
     def add_moments(self, ranks: Array, slots: Ints, table: Array, sums: Array) -> None:
-        """Add functions of the ranks of the points that play the truth, score by score."""
+        """Add functions of the ranks of the points that play the truth, per score."""
         ...
 
     def add_values(self, values: Array, slots: Ints, sums: Array) -> None:
@@ -78,15 +78,15 @@ class Swaps(Protocol):
     def add_products(
         self, values: Array, slots: Ints, others: Array, pairs: Array, crossed: Array
     ) -> None:
-        """Add the products of those values with each other and with numbers of the simulation."""
+        """Add the products of these values with each other and with numbers per simulation."""
         ...
 
 
 def of(array: Array) -> Backend:
     """Return the backend for an array, picked by the array's own type.
 
-    Backends are imported here rather than above: numba takes a third of a second to load, and
-    nobody who has no tensors should wait for torch.
+    Backends are imported here rather than at the top: numba takes a third of a second to load,
+    and torch is imported only if there are tensors.
     """
     backend: Any
     if arrays.package(array) == "torch":
@@ -99,7 +99,7 @@ def of(array: Array) -> Backend:
 
 
 def swaps(array: Array) -> Swaps:
-    """Return the heavy part of the swap test for an array: torch's for tensors, or the CPU's."""
+    """Return the functions of the swap test for an array: torch's for tensors, else the CPU's."""
     chosen: Any
     if arrays.package(array) == "torch":
         from . import _torch_swaps as chosen

@@ -1,7 +1,7 @@
-"""Counting where JAX arrays are: one compiled reduction a distance, and integers come back.
+"""Counting on the device of JAX arrays, with one compiled reduction per distance.
 
-Differences of truths and centers are taken by NumPy in double precision, since JAX may be set to
-single precision alone; the draws are only read.
+NumPy subtracts truths and centres in double precision, since JAX may be set to single precision.
+Draws are only read, and only integers return to the host.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -19,14 +19,14 @@ _SINGLE = ("float16", "bfloat16", "float32")
 
 
 def extent(samples: jax.Array) -> tuple[Array, Array]:
-    """Return the smallest and largest value of each parameter; NaN where there is one."""
+    """Return the smallest and largest value of each parameter; NaN if any value is NaN."""
     with _precision(samples):
         low, high = _extent(samples)
     return host(low), host(high)
 
 
 def smaller(samples: jax.Array, theta: Array) -> tuple[Ints, Ints]:
-    """Count the draws below and equal to the truth, parameter by parameter."""
+    """Count the draws below the truth, and equal to it, per parameter."""
     truth = host(theta)
     whole = samples.dtype.kind in "biu" and truth.dtype.kind in "biu"
     truth = truth if whole else _exact(truth, samples)
@@ -34,36 +34,36 @@ def smaller(samples: jax.Array, theta: Array) -> tuple[Ints, Ints]:
         return _integers(_smaller(samples, truth))
 
 
-def closer(samples: jax.Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
-    return _closer("l2", samples, theta, centers, np.sqrt(weight))
+def closer(samples: jax.Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
+    return _closer("l2", samples, theta, centres, np.sqrt(weight))
 
 
 def closer_l1(
-    samples: jax.Array, theta: Array, centers: Floats, weight: Floats
+    samples: jax.Array, theta: Array, centres: Floats, weight: Floats
 ) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
-    return _closer("l1", samples, theta, centers, weight)
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
+    return _closer("l1", samples, theta, centres, weight)
 
 
 def closer_periodic(
-    samples: jax.Array, theta: Array, centers: Floats, weight: Floats, period: Floats
+    samples: jax.Array, theta: Array, centres: Floats, weight: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
-    return _closer("periodic", samples, theta, centers, np.sqrt(weight), period)
+    return _closer("periodic", samples, theta, centres, np.sqrt(weight), period)
 
 
 def _closer(
     term: str,
     samples: jax.Array,
     theta: Array,
-    centers: Floats,
+    centres: Floats,
     scale: Floats,
     period: Floats | float = np.inf,
 ) -> tuple[Ints, Ints]:
     """Count the draws for which the terms sum to less than zero, and to zero."""
-    theta, shape = host(theta), np.shape(centers)[:-1]
-    around = np.asarray(centers, dtype=float).reshape(len(theta), -1, theta.shape[1])
+    theta, shape = host(theta), np.shape(centres)[:-1]
+    around = np.asarray(centres, dtype=float).reshape(len(theta), -1, theta.shape[1])
     away = theta[:, None].astype(float) - around
     constants = prepare(term, _exact(theta, samples), away, np.asarray(scale), period)
     with _precision(constants.truth):
@@ -85,20 +85,20 @@ def _smaller(samples: jax.Array, truth: jax.Array) -> jax.Array:
 def _count(term: str, samples: jax.Array, constants: Constants) -> jax.Array:
     draws = samples.astype(constants.truth.dtype)
     counts = []
-    for center in range(constants.n_centers):
-        apart = gap(term, draws, constants, center, jnp)
+    for centre in range(constants.n_centres):
+        apart = gap(term, draws, constants, centre, jnp)
         counts.append(jnp.stack([(apart < 0).sum(axis=0), (apart == 0).sum(axis=0)]))
     return jnp.stack(counts, axis=2)
 
 
 def _exact(theta: Array, samples: jax.Array) -> Array:
-    """Return the truths as single if draws are and that is exact, otherwise as double."""
+    """Return the truths in single precision if draws are and that is exact, else in double."""
     dtype = np.float32 if str(samples.dtype) in _SINGLE else np.float64
     return exact(theta, np.dtype(dtype))
 
 
 def _precision(numbers: Array) -> AbstractContextManager[object]:
-    """Allow double precision for as long as numbers need it, whatever JAX is set to."""
+    """Enable double precision in JAX if the numbers need it."""
     return jax.enable_x64(True) if numbers.dtype.itemsize == 8 else nullcontext()
 
 

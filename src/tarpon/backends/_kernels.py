@@ -1,12 +1,12 @@
 r"""Counting on the CPU: one pass over the samples, at about the speed of reading them.
 
-A distance is a sum over the parameters, and so is the difference of two. A draw :math:`s` is
-closer to the center :math:`r` than the truth :math:`t` where
+A distance is a sum over the parameters, and so is the difference of two distances. A draw
+:math:`s` is closer to the centre :math:`r` than the truth :math:`t` if
 
 .. math:: d(s, r) - d(t, r) = \sum_k f(s_k - t_k; t_k - r_k) < 0
 
-with a *term* :math:`f` for each distance. Terms subtract points, never distances: those would
-cancel in single precision, and a draw that equals the truth bit for bit must be a tie.
+with a *term* :math:`f` per kind of distance. Terms subtract points, never distances: distances
+would cancel in single precision, and a draw that equals the truth bit for bit must be a tie.
 """
 
 from collections.abc import Callable
@@ -18,43 +18,43 @@ from .._base.threads import each, n_threads_for, share
 from .._base.types import Array, Floats, Ints
 from ._memory import blocks, window, working
 from ._rows import Pair, extent_rows, l1, l2, long_rows, order, periodic, short_rows, smaller_rows
-from ._terms import centered, exact, prepare
+from ._terms import centred, exact, prepare
 from ._vectors import N_COLUMNS, N_ROWS
 
-_CACHED_BYTES = 2**19  # of the truths that a cache keeps
-# Rows shorter than this many numbers are taken several at a time, where that needs no sums.
+_CACHED_BYTES = 2**19  # of truths that fit into a cache
+# Rows shorter than this many numbers are read several at a time, if no sums are needed.
 _TILE = 64
-# Numbers of a simulation times centers from which a matrix product beats a pass for each center.
-_WORTH_A_PRODUCT = 150_000
+# Numbers per simulation times centres, above which a matrix product beats a pass per centre.
+_LEAST_FOR_PRODUCT = 150_000
 
 
-def closer(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
-    if centers.ndim == 2:
-        return _closer(l2, samples, theta, centers, np.sqrt(weight))
-    if centers.shape[1] * samples.shape[0] * samples.shape[2] < _WORTH_A_PRODUCT:
-        return _one_by_one(closer, samples, theta, centers, weight)
-    return _closer_to_many(samples, theta, centers, np.sqrt(weight))
+def closer(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
+    if centres.ndim == 2:
+        return _closer(l2, samples, theta, centres, np.sqrt(weight))
+    if centres.shape[1] * samples.shape[0] * samples.shape[2] < _LEAST_FOR_PRODUCT:
+        return _one_by_one(closer, samples, theta, centres, weight)
+    return _closer_to_many(samples, theta, centres, np.sqrt(weight))
 
 
-def closer_l1(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
-    if centers.ndim == 3:
-        return _one_by_one(closer_l1, samples, theta, centers, weight)
-    return _closer(l1, samples, theta, centers, weight)
+def closer_l1(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
+    if centres.ndim == 3:
+        return _one_by_one(closer_l1, samples, theta, centres, weight)
+    return _closer(l1, samples, theta, centres, weight)
 
 
 def closer_periodic(
-    samples: Array, theta: Array, centers: Floats, weight: Floats, period: Floats
+    samples: Array, theta: Array, centres: Floats, weight: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
-    if centers.ndim == 3:
-        return _one_by_one(closer_periodic, samples, theta, centers, weight, period)
-    return _closer(periodic, samples, theta, centers, np.sqrt(weight), period)
+    if centres.ndim == 3:
+        return _one_by_one(closer_periodic, samples, theta, centres, weight, period)
+    return _closer(periodic, samples, theta, centres, np.sqrt(weight), period)
 
 
 def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
-    """Count the draws below and equal to the truth, parameter by parameter."""
+    """Count the draws below the truth, and equal to it, per parameter."""
     dtype = working(samples.dtype, whole=theta.dtype.kind in "biu")
     counts = np.zeros((2, *theta.shape), dtype=np.int64)
     for sims, block in blocks(samples, dtype):
@@ -63,7 +63,7 @@ def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
 
 
 def extent(samples: Array) -> tuple[Array, Array]:
-    """Return the smallest and largest value of each parameter; NaN where there is one."""
+    """Return the smallest and largest value of each parameter; NaN if any value is NaN."""
     dtype = working(samples.dtype, whole=True)
     ends = np.stack([_extent(block, dtype) for _, block in blocks(samples, dtype)])
     ends = ends.astype(samples.dtype)
@@ -74,7 +74,7 @@ def _closer(
     term: Callable[..., Any],
     samples: Array,
     theta: Array,
-    centers: Floats,
+    centres: Floats,
     scale: Floats,
     period: Floats | float = np.inf,
 ) -> tuple[Ints, Ints]:
@@ -83,30 +83,30 @@ def _closer(
     counts = np.zeros((2, len(theta)), dtype=np.int64)
     for sims, block in blocks(samples, dtype):
         truth = exact(theta[sims], dtype)
-        away = np.subtract(theta[sims], centers[sims], dtype=float)
+        away = np.subtract(theta[sims], centres[sims], dtype=float)
         constants = prepare(term.__name__, truth, away[:, None], scale, period)
         counts[:, sims] += _count(term, block, truth, constants.away[:, 0], constants.table)
     return counts[0], counts[1]
 
 
 def _closer_to_many(
-    samples: Array, theta: Array, centers: Floats, scale: Floats
+    samples: Array, theta: Array, centres: Floats, scale: Floats
 ) -> tuple[Ints, Ints]:
-    r"""Count for several centers at once, by a small matrix product a simulation.
+    r"""Count for several centres at once, by a small matrix product per simulation.
 
-    A draw is closer where :math:`|\delta|^2 < 2\, \delta \cdot \rho` with :math:`\delta = s - t`
+    A draw is closer if :math:`|\delta|^2 < 2\, \delta \cdot \rho` with :math:`\delta = s - t`
     and :math:`\rho = r - t`: differences of points, as in the other kernels.
     """
     dtype = working(samples.dtype)
     truth = exact(theta, dtype)
-    scale = centered(scale, theta[:, None] - centers)
+    scale = centred(scale, theta[:, None] - centres)
     unit = scale.astype(truth.dtype)
-    below, equal = np.zeros((2, *centers.shape[:2]), dtype=np.int64)
+    below, equal = np.zeros((2, *centres.shape[:2]), dtype=np.int64)
 
     def run(first: int, last: int) -> None:
         for i in range(first, last):
             step = unit * (samples[:, i].astype(dtype) - truth[i])
-            toward = (2 * scale * (centers[i] - theta[i])).astype(step.dtype)
+            toward = (2 * scale * (centres[i] - theta[i])).astype(step.dtype)
             gap = (step * step).sum(axis=1)[:, None] - step @ toward.T
             below[i], equal[i] = (gap < 0).sum(axis=0), (gap == 0).sum(axis=0)
 
@@ -118,11 +118,11 @@ def _one_by_one(
     count: Callable[..., tuple[Ints, Ints]],
     samples: Array,
     theta: Array,
-    centers: Floats,
+    centres: Floats,
     *more: Any,
 ) -> tuple[Ints, Ints]:
-    """Count for one center after the other."""
-    counts = [count(samples, theta, center, *more) for center in centers.swapaxes(0, 1)]
+    """Count for one centre after the other."""
+    counts = [count(samples, theta, centre, *more) for centre in centres.swapaxes(0, 1)]
     below, equal = np.stack(counts, axis=-1)
     return below, equal
 
@@ -134,7 +134,7 @@ def _count(
     flat, steps = window(samples)
     by_sims = steps[0] <= steps[1]
     if n_dims < N_COLUMNS:
-        # Simulations in the lanes want their constants side by side too.
+        # With simulations in the lanes, their constants must be adjacent too.
         constants = np.asfortranarray(truth), np.asfortranarray(away), table, n_dims
         count = _count_short(term, by_sims, min(steps) == n_dims, n_dims, samples.itemsize)
     else:
@@ -146,14 +146,14 @@ def _count(
         if by_sims:
             count(flat, steps, (0, n_draws), (first, last), constants, counts)
             return
-        # All constants are read again for every few draws, so take no more than the cache keeps.
+        # Constants are read again for every few draws, so use no more than fit into the cache.
         draws = first * N_ROWS, min(last * N_ROWS, n_draws)
         n_kept = max(1, _CACHED_BYTES // (2 * n_dims * truth.itemsize))
         for i in range(0, n_sims, n_kept):
             count(flat, steps, draws, (i, min(i + n_kept, n_sims)), constants, counts)
 
     n_threads = n_threads_for(samples.nbytes, n_sims if by_sims else n_draws)
-    # Threads that take different draws of the same simulations count apart.
+    # Threads with different draws of the same simulations need separate counts.
     counts = np.zeros((1 if by_sims else n_threads, 2, n_sims), dtype=np.int32)
     share(run, n_sims if by_sims else -(-n_draws // N_ROWS), n_threads, counts)
     total: Ints = counts.sum(axis=0, dtype=np.int64)
@@ -163,14 +163,14 @@ def _count(
 def _count_short(
     term: Callable[..., Any], by_sims: bool, dense: bool, n_dims: int, itemsize: int
 ) -> Callable[..., None]:
-    """Return what counts rows of a few numbers, in as many streams as were measured to be best.
+    """Return a function that counts short rows, in the number of streams measured as fastest.
 
-    More would not fit into the registers; and streams of tiny rows end before they are worth it.
+    More streams would not fit into the registers, and streams of tiny rows are too short to pay.
     """
     n_streams = (2 if n_dims * itemsize > 4 else 1) if by_sims else (4 if n_dims <= 4 else 2)
 
     def count(flat: Array, steps: Pair, draws: Pair, *rest: Any) -> None:
-        """Count the draws that fill all streams, and then those that are left."""
+        """Count the draws that fill all streams, then the remaining draws."""
         whole = draws[1] - (draws[1] - draws[0]) % n_streams
         if draws[0] < whole:
             kernel = short_rows(term, n_dims, n_streams, by_sims, dense)
@@ -183,10 +183,10 @@ def _count_short(
 
 
 def _count_long(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
-    """Return what counts longer rows, in tiles of draws; those left over fill a part of one."""
+    """Return a function that counts longer rows, in tiles of draws; the last may be partial."""
 
     def count(flat: Array, steps: Pair, draws: Pair, *rest: Any) -> None:
-        """Count the draws that fill whole tiles, and then those that are left."""
+        """Count the draws that fill whole tiles, then the remaining draws."""
         kernel = long_rows(term, by_sims)
         n_times, n_left = divmod(draws[1] - draws[0], N_ROWS)
         apart, along = (n_times, 1) if by_sims else (1, N_ROWS)
@@ -198,12 +198,12 @@ def _count_long(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
 
 
 def _in_tiles(truth: Array, away: Array, table: Array) -> tuple[Array, Array, Array]:
-    """Lay the columns out as tiles take them; the last tile starts early enough to be full."""
+    """Return the columns in tiles; the last tile overlaps the one before, so that it is full."""
     n_dims = truth.shape[1]
     starts = np.arange(0, n_dims, N_COLUMNS)[:, None]
     columns = np.minimum(starts, n_dims - N_COLUMNS) + np.arange(N_COLUMNS)
     truth, away, table = (np.take(a, columns.ravel(), axis=1) for a in (truth, away, table))
-    # What an earlier tile has already counted has no weight.
+    # Columns that an earlier tile counts get no weight here.
     table[0] *= (columns >= starts).ravel()
     return truth, away, table
 

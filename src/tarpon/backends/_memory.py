@@ -1,4 +1,4 @@
-"""The memory of samples as kernels walk it: in blocks, by steps, in a type they work in."""
+"""The memory of samples as kernels read it: in blocks, by steps, in a supported type."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,16 +9,16 @@ from numpy.lib.stride_tricks import as_strided
 from .._base.types import Array
 from ._vectors import widens_halves
 
-# What is copied at once; how many truths are prepared at once.
+# Bytes that are copied, and truths that are prepared, at a time.
 _BLOCK_BYTES = 4 * 2**20
 _BLOCK_TRUTHS = 2**18
 
 
 def blocks(samples: Array, dtype: np.dtype[Any]) -> Iterator[tuple[slice, Array]]:
-    """Yield the samples as they are if a kernel can walk them, otherwise copies of them.
+    """Yield parts of the samples, as views if a kernel can read them in place, else as copies.
 
-    A block is a few simulations, so that neither copies nor what is prepared for each truth
-    grow with the samples.
+    A part is a few simulations, so that neither the copies nor the constants per truth grow with
+    the samples.
     """
     n_draws, n_sims, n_dims = samples.shape
     if _walkable(samples, dtype):
@@ -48,12 +48,12 @@ def window(samples: Array) -> tuple[Array, tuple[int, int]]:
     along = [step // samples.itemsize for step in samples.strides]
     size = 1 + sum((n - 1) * step for n, step in zip(samples.shape, along, strict=True))
     flat = as_strided(samples, (max(size, 0),), (samples.itemsize,), writeable=False)
-    # Kernels know no half floats but by their bits.
+    # Kernels read half floats as bits.
     return flat.view(np.uint16) if flat.dtype == np.float16 else flat, (along[0], along[1])
 
 
 def working(dtype: np.dtype[Any], *, whole: bool = False) -> np.dtype[Any]:
-    """Return the type that kernels work in; integers become floats unless `whole`."""
+    """Return the type in which kernels compute; integers become floats unless `whole`."""
     if whole and dtype.kind in "biu":
         return np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
     return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)

@@ -1,7 +1,7 @@
-"""Counting in NumPy: the definition that every other backend must meet.
+"""Counting in NumPy: the definition for all other backends.
 
-Distances are taken in double precision, with each truth in one array with its draws, so that
-equal points get equal distances. Copies are made of a few simulations at a time.
+Distances are computed in double precision, each truth in one array with its draws, so that
+equal points have equal distances. A few simulations are copied at a time.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,31 +14,31 @@ _BLOCK_BYTES = 4 * 2**20
 
 
 def extent(samples: Array) -> tuple[Array, Array]:
-    """Return the smallest and largest value of each parameter; NaN where there is one."""
+    """Return the smallest and largest value of each parameter; NaN if any value is NaN."""
     return samples.min(axis=(0, 1)), samples.max(axis=(0, 1))
 
 
 def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
-    """Count the draws below and equal to the truth, parameter by parameter."""
+    """Count the draws below the truth, and equal to it, per parameter."""
     below, equal = np.zeros((2, *theta.shape), dtype=np.int64)
-    for where in _blocks(samples):
-        draws, truth = samples[:, where], theta[where]
-        below[where], equal[where] = (draws < truth).sum(axis=0), (draws == truth).sum(axis=0)
+    for sims in _blocks(samples):
+        draws, truth = samples[:, sims], theta[sims]
+        below[sims], equal[sims] = (draws < truth).sum(axis=0), (draws == truth).sum(axis=0)
     return below, equal
 
 
-def closer(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
-    return _count(samples, theta, centers, lambda d: (weight * d**2).sum(axis=-1))
+def closer(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
+    return _count(samples, theta, centres, lambda d: (weight * d**2).sum(axis=-1))
 
 
-def closer_l1(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
-    return _count(samples, theta, centers, lambda d: (weight * abs(d)).sum(axis=-1))
+def closer_l1(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
+    return _count(samples, theta, centres, lambda d: (weight * abs(d)).sum(axis=-1))
 
 
 def closer_periodic(
-    samples: Array, theta: Array, centers: Floats, weight: Floats, period: Floats
+    samples: Array, theta: Array, centres: Floats, weight: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
     finite = np.where(np.isfinite(period), period, 1.0)
@@ -48,21 +48,21 @@ def closer_periodic(
         short = difference - np.where(wraps, finite * np.rint(difference / finite), 0.0)
         return (weight * short**2).sum(axis=-1)
 
-    return _count(samples, theta, centers, distance)
+    return _count(samples, theta, centres, distance)
 
 
 def _count(
-    samples: Array, theta: Array, centers: Floats, length: Callable[[Floats], Floats]
+    samples: Array, theta: Array, centres: Floats, length: Callable[[Floats], Floats]
 ) -> tuple[Ints, Ints]:
-    """Count the draws that lie less far from the center than the truth, and as far."""
-    below, equal = np.zeros((2, *centers.shape[:-1]), dtype=np.int64)
-    for where in _blocks(samples):
-        pooled = np.concatenate([theta[None, where], samples[:, where]]).astype(float)
-        if centers.ndim == 3:  # several centers of each simulation
+    """Count the draws closer to the centre than the truth, and the draws as close."""
+    below, equal = np.zeros((2, *centres.shape[:-1]), dtype=np.int64)
+    for sims in _blocks(samples):
+        pooled = np.concatenate([theta[None, sims], samples[:, sims]]).astype(float)
+        if centres.ndim == 3:  # several centres per simulation
             pooled = pooled[:, :, None]
-        lengths = length(pooled - centers[where])
-        below[where] = (lengths[1:] < lengths[0]).sum(axis=0)
-        equal[where] = (lengths[1:] == lengths[0]).sum(axis=0)
+        lengths = length(pooled - centres[sims])
+        below[sims] = (lengths[1:] < lengths[0]).sum(axis=0)
+        equal[sims] = (lengths[1:] == lengths[0]).sum(axis=0)
     return below, equal
 
 

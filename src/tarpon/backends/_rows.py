@@ -1,10 +1,10 @@
 r"""The compiled loops of `_kernels`: terms of distances, and the kernels that sum them.
 
-Two kernels serve all terms and both orders of memory: rows of a few parameters put draws or
-simulations in the lanes of their vectors, longer rows put parameters there. Both read several
-streams at once: where the simulations of a draw lie together, a few draws; where the draws of a
-simulation do, a few equal parts of them. One stream would leave a fifth of the memory's speed
-unused, and keep arithmetic waiting. Half floats are widened once they are in registers.
+Two kernels serve all terms and both orders of memory: short rows put draws or simulations into
+the lanes of vectors, longer rows put parameters there. Both read several streams at once: a few
+draws if the simulations of a draw are adjacent, or a few equal parts of the draws if the draws
+of a simulation are. A single stream would leave a fifth of the memory bandwidth unused. Half
+floats are widened in registers.
 """
 
 from collections.abc import Callable
@@ -22,20 +22,20 @@ Pair: TypeAlias = tuple[int, int]
 _Streams: TypeAlias = tuple[int, int, int, int, int]
 _Constants: TypeAlias = tuple[Array, Array, Array, int]
 
-# Signed indices might count from the end, and checking that costs two thirds of the speed.
+# Signed indices may count from the end, and checking for that costs two thirds of the speed.
 _index = np.uint64
 
 
-# Terms, of numbers or of tiles, each as two factors, from constants that `_terms.prepare` makes.
-# Only their products and sums may be rearranged: the factors are exact where a draw equals the
-# truth or its mirror image.
+# Terms of numbers or tiles, each as two factors, from the constants of `_terms.prepare`.
+# Only products and sums may be rearranged: the factors are exact if a draw equals the truth or
+# its mirror image.
 
 
 @register_jitable(fastmath=False)
 def l2(draw: Any, truth: Any, away: Any, scale: Any, *_: Any) -> Any:
     """Return the factors of |s - r|^2 - |t - r|^2."""
-    # Each gets the square root of the weight: the weight itself, or the square of a step, may
-    # be out of range in single precision.
+    # Each factor has the square root of the weight: the weight itself, or the square of a step,
+    # may be out of range in single precision.
     step = scale * (draw - truth)
     return step, step + scale * away
 
@@ -63,8 +63,8 @@ def order(draw: Any, truth: Any, *_: Any) -> Any:
     return 1, -1 if draw < truth else (0 if draw == truth else 1)
 
 
-# Kernels. All walk `flat`, the memory of the samples, by the steps from a draw to the next and
-# from a simulation to the next.
+# Kernels. All read `flat`, the memory of the samples, by the steps between draws and between
+# simulations.
 
 
 @cache
@@ -73,8 +73,8 @@ def short_rows(
 ) -> Callable[..., None]:
     """Return the kernel for rows of a few numbers, with draws or simulations in the lanes.
 
-    The number of draws must be a multiple of `n_streams`. Rows follow one another without a gap
-    if `dense`: the compiler then knows all distances, and loads whole vectors.
+    The number of draws must be a multiple of `n_streams`. If `dense`, rows are contiguous: the
+    compiler then knows all steps, and loads whole vectors.
     """
 
     def kernel(
@@ -108,9 +108,9 @@ def short_rows(
 def long_rows(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
     """Return the kernel for rows that fill a tile, with parameters in the lanes.
 
-    A tile holds a few parameters of `n_rows` draws that are `apart`; the next `n_times - 1`
-    tiles hold the same ones of draws that are `along` further. The constants are laid out by
-    `_in_tiles`.
+    A tile holds a few parameters of `n_rows` draws with step `apart`; the next `n_times - 1`
+    tiles hold the same parameters of draws `along` further on. The layout of the constants is
+    that of `_kernels._in_tiles`.
     """
 
     def kernel(
@@ -150,7 +150,7 @@ def long_rows(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
 def smaller_rows(
     flat: Array, steps: Pair, n_draws: int, sims: Pair, truth: Array, width: int, counts: Array
 ) -> None:
-    """Count draws parameter by parameter, `width` at a time that follow without a gap."""
+    """Count draws per parameter, `width` contiguous draws at a time."""
     n_dims = truth.shape[1]
     tile = np.empty(width * n_dims, truth.dtype)
     n_below, n_equal = np.empty(tile.size, np.int32), np.empty(tile.size, np.int32)

@@ -1,26 +1,26 @@
-"""The heavy part of the swap test on the CPU: pooled ranks, and sums of functions of them."""
+"""The expensive part of the swap test on the CPU: pooled ranks, and sums over ranks."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .._base.arrays import alike, host
+from .._base.arrays import host, rounded_like
 from .._base.threads import compiled, each
 from .._base.types import Array, Ints
 
-# Signed indices may be negative, and checking for that keeps loops from being vectorised.
+# Signed indices may be negative, and the check for that prevents vectorised loops.
 _index = np.uint64
 
 
 def pool(truths: Array, draws: Array, place: Ints) -> Array:
     """Return truths `(n_sims, ...)` and draws `(n_draws, n_sims, ...)` as one array.
 
-    Truths go to their places, and the draws that were there to the end.
+    Each truth moves to its place, and the draw from there to the end.
     """
     truths, draws = host(truths), host(draws)
-    truths, (n_draws, n_sims) = alike(truths, draws), draws.shape[:2]
-    # Simulations first in memory: whatever is done next is done to one simulation at a time.
+    truths, (n_draws, n_sims) = rounded_like(truths, draws), draws.shape[:2]
+    # Simulations first in memory: all further steps handle one simulation at a time.
     shape = (n_sims, n_draws + 1, *draws.shape[2:])
     pooled = np.empty(shape, np.result_type(truths, draws)).swapaxes(0, 1)
     pooled[:n_draws], pooled[n_draws] = draws, truths
@@ -31,18 +31,19 @@ def pool(truths: Array, draws: Array, place: Ints) -> Array:
 
 
 def decorrelate(points: Array, correlation: Callable[[slice], Array]) -> Array:
-    """Return points without their correlations, overwriting them.
+    """Return decorrelated points, written over the given ones.
 
     Arguments:
-        points: Standardised, in single precision, of shape `(n_sims, n_all, n_dims)`.
-        correlation: Returns the correlations of some simulations, `(n_some, n_dims, n_dims)`.
+        points: Standardised points `(n_sims, n_all, n_dims)` in single precision.
+        correlation: Function that returns the correlations `(n_some, n_dims, n_dims)` of some
+            simulations.
     """
     from scipy.linalg.blas import strsm
 
     def run(first: int, last: int) -> None:
         part = slice(first, last)
         for z, root in zip(points[part], np.linalg.cholesky(correlation(part)), strict=True):
-            # Transposed views are what Fortran wants, so this solves without a copy.
+            # Transposed views have the order of Fortran, so nothing is copied.
             z[...] = strsm(1.0, root.T, z.T, trans_a=1, overwrite_b=1).T
 
     each(run, len(points), 8 * points.nbytes)
@@ -52,17 +53,17 @@ def decorrelate(points: Array, correlation: Callable[[slice], Array]) -> Array:
 def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Array]:
     """Rank all points of every simulation among its first `n_points`.
 
-    Of equal scores the earlier point ranks lower. A point beyond the first `n_points` ranks as
-    if it stood in the place of the point that it is `played` by.
+    Among equal scores the earlier point ranks lower. A point after the first `n_points` is
+    ranked in the place of the point in `played` that it replaces.
 
     Arguments:
-        scores: Of shape `(n_sims, n_all, n_scores)`.
-        n_points: How many points are pooled.
-        played: The pooled points that the others stand for, `(n_sims, n_all - n_points)`.
+        scores: Scores of shape `(n_sims, n_all, n_scores)`.
+        n_points: Number of pooled points.
+        played: Pooled points that the other points replace, `(n_sims, n_all - n_points)`.
 
     Returns:
-        Ranks from 0 to `n_points - 1`, of the shape of `scores`; and in how many scores each
-        point equals another, of shape `(n_sims, n_all)`.
+        Ranks from 0 to `n_points - 1`, of the shape of `scores`; and the number of scores in
+        which each point is tied, of shape `(n_sims, n_all)`.
     """
     columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
     ranks = np.empty(scores.shape, np.uint16 if n_points < 2**16 else np.uint32)
@@ -80,7 +81,7 @@ def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Ar
 
 
 def _comparable(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a type that kernels can compare and that keeps every number apart."""
+    """Return a type that kernels can compare and that keeps distinct numbers distinct."""
     if dtype.kind == "f":
         return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
     return np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
@@ -89,21 +90,21 @@ def _comparable(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def weighted_ranks(
     scores: Array, weights: Array, played: Array, n_levels: int
 ) -> tuple[Array, Array]:
-    """Rank all points of every simulation by the weight below them, in so many levels.
+    """Rank all points of every simulation by the weight below them, in `n_levels` levels.
 
-    Half of its own weight counts as below a point, and of points that score the same the earlier
-    ones. A point beyond those with weights ranks as if it stood in the place, and had the
-    weight, of the point that it is `played` by.
+    The weight below a point includes half of its own weight, and the weights of earlier points
+    with the same score. A point after the first `n_points` is ranked in the place, and with the
+    weight, of the point in `played` that it replaces.
 
     Arguments:
-        scores: Of shape `(n_sims, n_all, n_scores)`.
-        weights: What the first points weigh, `(n_sims, n_points)`.
-        played: The weighted points that the others stand for, `(n_sims, n_all - n_points)`.
-        n_levels: The number of ranks.
+        scores: Scores of shape `(n_sims, n_all, n_scores)`.
+        weights: Weights of the first points, `(n_sims, n_points)`.
+        played: Weighted points that the other points replace, `(n_sims, n_all - n_points)`.
+        n_levels: Number of different ranks.
 
     Returns:
-        Ranks from 0 to `n_levels - 1`, of the shape of `scores`; and in how many scores each
-        point equals another that weighs anything, of shape `(n_sims, n_all)`.
+        Ranks from 0 to `n_levels - 1`, of the shape of `scores`; and the number of scores in
+        which each point is tied with another of positive weight, of shape `(n_sims, n_all)`.
     """
     columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
     ranks = np.empty(scores.shape, np.uint16)
@@ -122,7 +123,7 @@ def weighted_ranks(
 
 @compiled
 def _place(ordered: Array, at: Array, score: float, played: int) -> np.intp:
-    """Return how many points score less, or the same and come before the one that is played."""
+    """Return the number of points that score less, or the same and precede the played point."""
     first = np.searchsorted(ordered, score)
     last = np.searchsorted(ordered, score, side="right")
     return first + np.searchsorted(at[first:last], played)
@@ -196,13 +197,13 @@ def _rank_kernel(
 
 
 def add_moments(ranks: Array, slots: Array, table: Array, sums: Array) -> None:
-    """Add functions of the ranks of the points that play the truth, score by score.
+    """Add functions of the ranks of the points that play the truth, per score.
 
     Arguments:
-        ranks: Of shape `(n_sims, n_all, n_scores)`.
-        slots: Which point plays the truth, `(n_rows, n_sims)`.
-        table: The functions, `(n_ranks, n_functions)`.
-        sums: Of shape `(n_rows, n_functions, n_scores)`, added to.
+        ranks: Ranks of shape `(n_sims, n_all, n_scores)`.
+        slots: Points that play the truth, `(n_rows, n_sims)`.
+        table: Values of the functions per rank, `(n_ranks, n_functions)`.
+        sums: Sums of shape `(n_rows, n_functions, n_scores)`, which are added to.
     """
 
     def run(first: int, last: int) -> None:
@@ -244,11 +245,13 @@ def add_products(values: Array, slots: Array, others: Array, pairs: Array, cross
     """Add the products of the values of the points that play the truth.
 
     Arguments:
-        values: Of shape `(n_sims, n_all, n_values)`.
-        slots: Which point plays the truth, `(n_rows, n_sims)`.
-        others: Numbers of each simulation, `(n_sims, n_others)`.
-        pairs: Products of values, `(n_rows, n_values, n_values)`, added to above the diagonal.
-        crossed: Products of values with numbers, `(n_rows, n_values, n_others)`, added to.
+        values: Values of shape `(n_sims, n_all, n_values)`.
+        slots: Points that play the truth, `(n_rows, n_sims)`.
+        others: Numbers per simulation, `(n_sims, n_others)`.
+        pairs: Sums of products of values, `(n_rows, n_values, n_values)`, which are added to
+            above the diagonal.
+        crossed: Sums of products of values with `others`, `(n_rows, n_values, n_others)`, which
+            are added to.
     """
 
     def run(first: int, last: int) -> None:

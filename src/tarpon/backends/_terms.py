@@ -1,7 +1,8 @@
-r"""Distances as sums of terms, and what these need beside the draws, for all backends.
+r"""Distances as sums of terms, and the constants of these terms, for all backends.
 
-As `_kernels` has it, a draw :math:`s` is closer to the center :math:`r` than the truth :math:`t`
-where :math:`\sum_k f(s_k - t_k; t_k - r_k) < 0`: terms subtract points, never distances.
+A draw :math:`s` is closer to the centre :math:`r` than the truth :math:`t` if
+:math:`\sum_k f(s_k - t_k; t_k - r_k) < 0`, as `_kernels` explains: terms subtract points, never
+distances.
 """
 
 import math
@@ -9,17 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._base.arrays import beside, namespace
+from .._base.arrays import namespace, to_device_of
 from .._base.types import Array, Floats
 
 
 class Constants(NamedTuple):
-    """What the terms need beside the draws, in the precision that they are computed in.
+    """The constants of the terms, in the precision of the computation.
 
     Arguments:
-        truth: The truths :math:`t`, of shape `(n_sims, n_dims)`.
-        away: The differences :math:`t - r`, doubled for "l2", `(n_sims, n_centers, n_dims)`.
-        table: Scale, period and its inverse of each parameter, `(3, n_dims)`.
+        truth: Truths :math:`t` of shape `(n_sims, n_dims)`.
+        away: Differences :math:`t - r`, doubled for "l2", `(n_sims, n_centres, n_dims)`.
+        table: Scale, period and inverse period per parameter, `(3, n_dims)`.
     """
 
     truth: Any
@@ -27,8 +28,8 @@ class Constants(NamedTuple):
     table: Any
 
     @property
-    def n_centers(self) -> int:
-        """How many centers there are a simulation."""
+    def n_centres(self) -> int:
+        """The number of centres per simulation."""
         return int(self.away.shape[1])
 
 
@@ -38,33 +39,33 @@ def prepare(
     """Return the constants of a term, from differences in double precision.
 
     Arguments:
-        term: Which distance: "l2", "l1" or "periodic".
-        truth: The truths, `(n_sims, n_dims)`, in the precision to compute in.
-        away: The differences of truths and centers, `(n_sims, n_centers, n_dims)`.
-        scale: What differences are multiplied by, for "l2" and "periodic" before the square.
-        period: The period of each parameter.
+        term: Distance: "l2", "l1" or "periodic".
+        truth: Truths `(n_sims, n_dims)`, in the precision of the computation.
+        away: Differences of truths and centres, `(n_sims, n_centres, n_dims)`.
+        scale: Factors of the differences, `(n_dims,)`; "l2" and "periodic" square them as well.
+        period: Periods, `(n_dims,)` or one for all parameters.
     """
     xp = namespace(truth)
     if term == "periodic":
-        turns = xp.round(away / beside(np.asarray(period), away))
-        away = away - beside(np.where(np.isfinite(period), period, 0.0), away) * turns
+        turns = xp.round(away / to_device_of(np.asarray(period), away))
+        away = away - to_device_of(np.where(np.isfinite(period), period, 0.0), away) * turns
     table: Array = _table(scale, away, period, float(xp.finfo(truth.dtype).eps))
     away = 2 * away if term == "l2" else away
-    away, table = (xp.asarray(beside(a, truth), dtype=truth.dtype) for a in (away, table))
+    away, table = (xp.asarray(to_device_of(a, truth), dtype=truth.dtype) for a in (away, table))
     return Constants(truth, away, table)
 
 
 def exact(theta: Array, dtype: np.dtype[Any]) -> Array:
-    """Return truths of NumPy in the given type if that is exact, otherwise in double precision."""
+    """Return NumPy truths in the given type if that is exact, otherwise in double precision."""
     with np.errstate(over="ignore", invalid="ignore"):
         same = theta.astype(dtype)
     return same if np.array_equal(same, theta, equal_nan=True) else theta.astype(np.float64)
 
 
-def gap(term: str, draws: Array, constants: Constants, center: int, xp: Any) -> Any:
-    """Return how much farther draws are from a center than the truth is, `(n_draws, n_sims)`."""
+def gap(term: str, draws: Array, constants: Constants, centre: int, xp: Any) -> Any:
+    """Return how much farther than the truth draws are from a centre, `(n_draws, n_sims)`."""
     truth, away, (scale, turn, per_turn) = constants
-    step, away = draws - truth, away[:, center]
+    step, away = draws - truth, away[:, centre]
     if term == "l1":
         right = step + (away - abs(away))
         left = -(step + (away + abs(away)))
@@ -75,26 +76,26 @@ def gap(term: str, draws: Array, constants: Constants, center: int, xp: Any) -> 
 
 
 def _table(scale: Floats, away: Array, period: Floats | float, eps: float) -> Floats:
-    """Return scale, period and its inverse of each parameter, `(3, n_dims)`.
+    """Return scale, period and inverse period per parameter, `(3, n_dims)`.
 
     Arguments:
-        scale: What differences are multiplied by.
-        away: The differences of truths and centers, `(..., n_dims)`.
-        period: The period of each parameter, or one for all.
-        eps: The precision to compute in.
+        scale: Factors of the differences, `(n_dims,)`.
+        away: Differences of truths and centres, `(..., n_dims)`.
+        period: Periods, `(n_dims,)` or one for all parameters.
+        eps: Relative precision of the computation.
     """
-    # Rounded down, or the far side of the circle might be farther than the truth that is there.
+    # Rounded down, or a draw might count as farther than a truth on the far side of the circle.
     per_turn = (1 - 8 * eps) / np.asarray(period)
-    rows = (centered(scale, away), np.where(np.isfinite(period), period, 0.0), per_turn)
+    rows = (centred(scale, away), np.where(np.isfinite(period), period, 0.0), per_turn)
     return np.stack([np.broadcast_to(row, away.shape[-1:]) for row in rows])
 
 
-def centered(scale: Floats, away: Array) -> Floats:
-    """Return the scale times a constant that brings the largest difference near one.
+def centred(scale: Floats, away: Array) -> Floats:
+    """Return the scale times a constant, so that the largest scaled difference is near one.
 
     Equal scales become a power of two, so that points on a lattice keep their ties.
     """
     scale = scale / (np.max(scale, initial=0.0) or 1.0)
-    xp, sizes = namespace(away), abs(away) * beside(scale, away)
+    xp, sizes = namespace(away), abs(away) * to_device_of(scale, away)
     largest = float(xp.where(xp.isfinite(sizes), sizes, 0.0).max()) if len(scale) else 0.0
     return np.ldexp(scale, min(-math.frexp(largest)[1], 126))

@@ -1,34 +1,33 @@
-"""Counting where torch tensors are: only integers come back.
+"""Counting on the device of torch tensors; only integers return to the host.
 
-Kernels of Triton read the samples once. Where there are none, the same terms are summed by torch
-itself, over a few simulations at a time.
+Triton kernels read the samples once. Without Triton, torch sums the same terms over a few
+simulations at a time.
 """
 
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._base.arrays import beside, double, host
+from .._base.arrays import double, host, to_device_of
 from .._base.types import Array, Floats, Ints
 from ._terms import Constants, gap, prepare
 
 _BLOCK_BYTES = 64 * 2**20
-_OLDEST_TRITON = (3, 6)  # that the kernels are known to run with
+_OLDEST_TRITON = (3, 6)  # the kernels were not tested with older versions
 _SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def extent(samples: Tensor) -> tuple[Array, Array]:
-    """Return the smallest and largest value of each parameter; NaN where there is one."""
+    """Return the smallest and largest value of each parameter; NaN if any value is NaN."""
     return host(samples.amin(dim=(0, 1))), host(samples.amax(dim=(0, 1)))
 
 
 def smaller(samples: Tensor, theta: Tensor) -> tuple[Ints, Ints]:
-    """Count the draws below and equal to the truth, parameter by parameter."""
+    """Count the draws below the truth, and equal to it, per parameter."""
     whole = not (samples.is_floating_point() or theta.is_floating_point())
     truth = theta if whole else _exact(theta, _working(samples.dtype))
     fused = _fused(samples)
@@ -43,56 +42,57 @@ def smaller(samples: Tensor, theta: Tensor) -> tuple[Ints, Ints]:
     return below, equal
 
 
-def closer(samples: Tensor, theta: Tensor, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
-    return _closer("l2", samples, theta, centers, np.sqrt(weight))
+def closer(samples: Tensor, theta: Tensor, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
+    return _closer("l2", samples, theta, centres, np.sqrt(weight))
 
 
 def closer_l1(
-    samples: Tensor, theta: Tensor, centers: Floats, weight: Floats
+    samples: Tensor, theta: Tensor, centres: Floats, weight: Floats
 ) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
-    return _closer("l1", samples, theta, centers, weight)
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
+    return _closer("l1", samples, theta, centres, weight)
 
 
 def closer_periodic(
-    samples: Tensor, theta: Tensor, centers: Floats, weight: Floats, period: Floats
+    samples: Tensor, theta: Tensor, centres: Floats, weight: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
-    return _closer("periodic", samples, theta, centers, np.sqrt(weight), period)
+    return _closer("periodic", samples, theta, centres, np.sqrt(weight), period)
 
 
 def _closer(
     term: str,
     samples: Tensor,
     theta: Tensor,
-    centers: Floats,
+    centres: Floats,
     scale: Floats,
     period: Floats | float = np.inf,
 ) -> tuple[Ints, Ints]:
     """Count the draws for which the terms sum to less than zero, and to zero."""
     n_dims = samples.shape[2]
-    around = beside(np.asarray(centers, dtype=float), samples).reshape(len(theta), -1, n_dims)
+    around = np.asarray(centres, dtype=float).reshape(len(theta), -1, n_dims)
     truth = _exact(theta, _working(samples.dtype)).contiguous()
-    constants = prepare(term, truth, double(theta)[:, None] - around, scale, period)
+    away = double(theta)[:, None] - to_device_of(around, samples)
+    constants = prepare(term, truth, away, scale, period)
     fused = _fused(samples)
     counts = torch.zeros((2, *around.shape[:2]), dtype=torch.int64, device=samples.device)
     for sims, block in _blocks(samples, in_place=fused is not None):
         part = constants._replace(truth=constants.truth[sims], away=constants.away[sims])
         counts[:, sims] += fused.closer(term, block, part) if fused else _count(term, block, part)
-    below, equal = host(counts.reshape(2, *np.shape(centers)[:-1]))
+    below, equal = host(counts.reshape(2, *np.shape(centres)[:-1]))
     return below, equal
 
 
 def _count(term: str, draws: Tensor, constants: Constants) -> Tensor:
-    """Count without Triton, `(2, n_sims, n_centers)`."""
-    gaps = (gap(term, draws, constants, center, torch) for center in range(constants.n_centers))
-    counts = [torch.stack([(each < 0).sum(dim=0), (each == 0).sum(dim=0)]) for each in gaps]
+    """Count without Triton, `(2, n_sims, n_centres)`."""
+    gaps = (gap(term, draws, constants, centre, torch) for centre in range(constants.n_centres))
+    counts = [torch.stack([(away < 0).sum(dim=0), (away == 0).sum(dim=0)]) for away in gaps]
     return torch.stack(counts, dim=2)
 
 
 def _blocks(samples: Tensor, *, in_place: bool) -> Iterator[tuple[slice, Tensor]]:
-    """Yield the samples if a kernel can walk them, otherwise a few simulations and draws."""
+    """Yield all samples if a kernel can read them in place, otherwise parts of them."""
     n_draws, n_sims, n_dims = samples.shape
     if in_place and (samples.stride(2) == 1 or n_dims == 1):
         yield slice(None), samples
@@ -106,8 +106,8 @@ def _blocks(samples: Tensor, *, in_place: bool) -> Iterator[tuple[slice, Tensor]
             yield sims, block.contiguous() if in_place else block
 
 
-def _fused(samples: Tensor) -> Any:
-    """Return the kernels for these samples, None if there are none."""
+def _fused(samples: Tensor) -> ModuleType | None:
+    """Return the Triton kernels, or None if they cannot be used for these samples."""
     return _kernels() if samples.is_cuda and samples.is_floating_point() else None
 
 
@@ -125,7 +125,7 @@ def _kernels() -> ModuleType | None:
 
 
 def _working(dtype: torch.dtype) -> torch.dtype:
-    """Return the precision that terms are computed in."""
+    """Return the precision in which terms are computed."""
     return torch.float32 if dtype in _SINGLE else torch.float64
 
 

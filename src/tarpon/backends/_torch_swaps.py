@@ -1,4 +1,4 @@
-"""The heavy part of the swap test where torch tensors are; `_swaps` says what each function is."""
+"""The expensive part of the swap test on torch tensors; `_swaps` documents the functions."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
-from .._base.arrays import alike, beside
+from .._base.arrays import rounded_like, to_device_of
 from .._base.types import Ints
 
 _ROW_BYTES = 512 * 2**20
@@ -14,21 +14,21 @@ _ROW_BYTES = 512 * 2**20
 
 def pool(truths: Tensor, draws: Tensor, place: Ints) -> Tensor:
     """Return truths `(n_sims, ...)` and draws `(n_draws, n_sims, ...)` as one tensor."""
-    truths, (n_draws, n_sims) = alike(truths, draws), draws.shape[:2]
+    truths, (n_draws, n_sims) = rounded_like(truths, draws), draws.shape[:2]
     pooled = torch.empty(
         (n_sims, n_draws + 1, *draws.shape[2:]),
         dtype=torch.promote_types(truths.dtype, draws.dtype),
         device=draws.device,
     ).swapaxes(0, 1)
     pooled[:n_draws], pooled[n_draws] = draws, truths
-    at, every = beside(place, draws), torch.arange(n_sims, device=draws.device)
+    at, every = to_device_of(place, draws), torch.arange(n_sims, device=draws.device)
     pooled[n_draws] = pooled[at, every]
     pooled[at, every] = truths.to(pooled.dtype)
     return pooled
 
 
 def decorrelate(points: Tensor, correlation: Callable[[slice], Tensor]) -> Tensor:
-    """Return points without their correlations."""
+    """Return decorrelated points."""
     roots = torch.linalg.cholesky(correlation(slice(None)))
     return torch.linalg.solve_triangular(roots, points.mT, upper=False).mT.contiguous()
 
@@ -40,7 +40,7 @@ def inner_products(a: Tensor, b: Tensor) -> Tensor:
 
 def pooled_ranks(scores: Tensor, n_points: int, played: Tensor) -> tuple[Tensor, Tensor]:
     """Rank all points of every simulation among its first `n_points`; also count ties."""
-    # Adding zero makes zeros of both signs the same, also where a sort compares bits.
+    # Adding zero makes zeros of both signs equal, also if a sort compares bits.
     columns = _comparable(scores).swapaxes(1, 2).contiguous() + 0
     ordered, order = columns[..., :n_points].sort(dim=2, stable=True)
     places = torch.arange(n_points, dtype=torch.int32, device=scores.device)
@@ -57,24 +57,24 @@ def pooled_ranks(scores: Tensor, n_points: int, played: Tensor) -> tuple[Tensor,
 
 
 def _places(ordered: Tensor, order: Tensor, scores: Tensor, played: Tensor) -> Tensor:
-    """Return how many points score less, or the same and come before the one that is played."""
+    """Return the number of points that score less, or the same and precede the played point."""
     n_points = ordered.shape[-1]
     first, last = (torch.searchsorted(ordered, scores, right=right) for right in (False, True))
-    # One number for a point's score and place, in the order of both.
+    # One key per point, ordered by score and then by place.
     keys = torch.searchsorted(ordered, ordered) * n_points + order
     wanted = first * n_points + torch.where(last > first, played, 0)
     return torch.searchsorted(keys, wanted, out_int32=True)
 
 
 def _comparable(scores: Tensor) -> Tensor:
-    """Return scores in a type that can be sorted, keeping every number apart."""
+    """Return scores in a type that can be sorted, with distinct numbers kept distinct."""
     if scores.is_floating_point():
         return scores if scores.dtype.itemsize > 2 else scores.float()
     return scores.long()
 
 
 def add_moments(ranks: Tensor, slots: Tensor, table: Tensor, sums: Tensor) -> None:
-    """Add functions of the ranks of the points that play the truth, score by score."""
+    """Add functions of the ranks of the points that play the truth, per score."""
     n_rows, n_functions, n_scores = sums.shape
     total = _total(table[ranks].flatten(2), slots)
     sums += total.reshape(n_rows, n_scores, n_functions).swapaxes(1, 2)

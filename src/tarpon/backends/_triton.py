@@ -1,4 +1,4 @@
-"""Counting on a CUDA device: which kernel, in tiles of which shape."""
+"""Counting on a CUDA device: the choice of kernel and of the shape of its tiles."""
 
 from contextlib import AbstractContextManager
 from typing import NamedTuple
@@ -10,13 +10,13 @@ from torch import Tensor
 from ._terms import Constants
 from ._triton_kernels import closer_kernel, product_kernel, short_kernel, smaller_kernel
 
-_LONGEST_ROW = 128  # numbers that are held at once; of longer rows, a part at a time
-_LONGEST_UNROLLED = 16  # parameters for which a lane takes a whole draw
-_MOST_CENTERS = 16  # of the centers that are counted together
+_LONGEST_ROW = 128  # numbers in a tile; longer rows are read in parts
+_LONGEST_UNROLLED = 16  # parameters up to which a lane holds a whole draw
+_MOST_CENTRES = 16  # centres that are counted together
 
 
 class Tile(NamedTuple):
-    """How a program goes over the samples: `n` tiles of this shape, one after the other."""
+    """The part of the samples that a program reads: `n` tiles of this shape in sequence."""
 
     draws: int
     sims: int
@@ -27,18 +27,18 @@ class Tile(NamedTuple):
 
 
 def closer(term: str, samples: Tensor, constants: Constants) -> Tensor:
-    """Count the draws closer than the truth, and as close, `(2, n_sims, n_centers)`.
+    """Count the draws closer than the truth, and as close, `(2, n_sims, n_centres)`.
 
     Arguments:
-        term: Which distance: "l2", "l1" or "periodic".
-        samples: Of shape `(n_draws, n_sims, n_dims)`, the last axis without gaps.
-        constants: Of the same simulations, the tables without gaps.
+        term: Distance: "l2", "l1" or "periodic".
+        samples: Samples `(n_draws, n_sims, n_dims)`, contiguous along the last axis.
+        constants: Constants of the same simulations, contiguous.
     """
     n_draws, _, n_dims = samples.shape
     by_sims = _by_sims(samples)
-    if constants.n_centers == 1:
+    if constants.n_centres == 1:
         return single(term, samples, constants, single_tile(n_draws, n_dims, by_sims))
-    groups = [constants._replace(away=away) for away in constants.away.split(_MOST_CENTERS, dim=1)]
+    groups = [constants._replace(away=away) for away in constants.away.split(_MOST_CENTRES, dim=1)]
     if n_dims <= _LONGEST_UNROLLED:
         tile = short_tile(n_draws, n_dims, by_sims)
         counts = [short(term, samples, group, tile) for group in groups]
@@ -46,16 +46,16 @@ def closer(term: str, samples: Tensor, constants: Constants) -> Tensor:
         tile = product_tile(n_draws, n_dims)
         counts = [product(samples, group, tile) for group in groups]
     else:
-        each = (constants._replace(away=away) for away in constants.away.split(1, dim=1))
-        counts = [closer(term, samples, one) for one in each]
+        groups = [constants._replace(away=away) for away in constants.away.split(1, dim=1)]
+        counts = [closer(term, samples, group) for group in groups]
     return torch.cat(counts, dim=2)
 
 
-# Tiles are those that `benchmarks/gpu.py --tune` found best on an H200, to within 2 %.
+# These tiles were the fastest on an H200, to within 2 %, by `benchmarks/gpu.py --tune`.
 
 
 def single_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
-    """Return the tile for one center."""
+    """Return the tile for one centre."""
     dims = triton.next_power_of_2(n_dims)
     if dims > _LONGEST_ROW:
         tile = Tile(64, 1, 64, 1, 4, 1) if n_dims <= 512 else Tile(64, 1, 128, 1, 4, 3)
@@ -72,7 +72,7 @@ def single_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
 
 
 def short_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
-    """Return the tile for several centers and few parameters."""
+    """Return the tile for several centres and few parameters."""
     if by_sims:
         return _fitted(Tile(128, 1, n_dims, 8, 1, 1), n_draws)
     draws, stages = (4, 2) if n_dims <= 8 else (1, 1)
@@ -80,7 +80,7 @@ def short_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
 
 
 def product_tile(n_draws: int, n_dims: int) -> Tile:
-    """Return the tile for several centers and many parameters."""
+    """Return the tile for several centres and many parameters."""
     dims = max(16, triton.next_power_of_2(n_dims))
     if dims > _LONGEST_ROW:
         tile = Tile(64, 1, 32, 1, 4, 1) if n_dims <= 512 else Tile(128, 1, 32, 1, 4, 3)
@@ -90,14 +90,14 @@ def product_tile(n_draws: int, n_dims: int) -> Tile:
 
 
 def _fitted(tile: Tile, n_draws: int, fewest: int = 1) -> Tile:
-    """Return the tile with no more draws than there are."""
+    """Return the tile with no more draws than the samples have."""
     draws = min(tile.draws, max(fewest, triton.next_power_of_2(n_draws)))
     sims = tile.sims * (tile.draws // draws) if fewest == 1 else tile.sims
     return tile._replace(draws=draws, sims=sims, n=min(tile.n, triton.cdiv(n_draws, draws)))
 
 
 def single(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
-    """Count for one center, `(2, n_sims, 1)`."""
+    """Count for one centre, `(2, n_sims, 1)`."""
     n_draws, n_sims, n_dims = samples.shape
     counts = samples.new_zeros((2, n_sims, 1), dtype=torch.int32)
     grid, n_groups = _grid(samples, tile)
@@ -107,7 +107,7 @@ def single(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tens
             samples, *constants, counts, sizes[0], n_sims, *sizes[1:],
             constants.away.stride(0), n_groups,
             TERM=term, BY_SIMS=_by_sims(samples), IN_PARTS=n_dims > tile.dims,
-            # Long rows are read once and would push constants out of the cache.
+            # Long rows are read once and would evict the constants from the cache.
             KEEP="evict_first" if n_dims > 64 else "", UNITS=units,
             DRAWS=tile.draws, SIMS=tile.sims, DIMS=tile.dims, N=tile.n, STAGES=tile.stages,
             num_warps=tile.warps, enable_fp_fusion=True,
@@ -116,15 +116,15 @@ def single(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tens
 
 
 def short(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
-    """Count for several centers and few parameters, `(2, n_sims, n_centers)`."""
+    """Count for several centres and few parameters, `(2, n_sims, n_centres)`."""
     n_draws, n_sims, n_dims = samples.shape
-    counts = samples.new_zeros((2, n_sims, constants.n_centers), dtype=torch.int32)
+    counts = samples.new_zeros((2, n_sims, constants.n_centres), dtype=torch.int32)
     grid, n_groups = _grid(samples, tile)
     with _on(samples):
         short_kernel[grid](
             samples, *constants, counts, n_draws, n_sims, *samples.stride()[:2],
             constants.away.stride(0), n_groups,
-            TERM=term, BY_SIMS=_by_sims(samples), N_DIMS=n_dims, N_CENTERS=constants.n_centers,
+            TERM=term, BY_SIMS=_by_sims(samples), N_DIMS=n_dims, N_CENTRES=constants.n_centres,
             DRAWS=tile.draws, SIMS=tile.sims, N=tile.n, STAGES=tile.stages,
             num_warps=tile.warps, enable_fp_fusion=True,
         )  # fmt: skip
@@ -132,27 +132,27 @@ def short(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tenso
 
 
 def product(samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
-    """Count for several centers and many parameters, `(2, n_sims, n_centers)`."""
+    """Count for several centres and many parameters, `(2, n_sims, n_centres)`."""
     n_draws, n_sims, n_dims = samples.shape
-    counts = samples.new_zeros((2, n_sims, constants.n_centers), dtype=torch.int32)
+    counts = samples.new_zeros((2, n_sims, constants.n_centres), dtype=torch.int32)
     grid, n_groups = _grid(samples, tile)
     sizes, units = _units(n_draws, n_dims, *samples.stride()[:2])
     with _on(samples):
         product_kernel[grid](
             samples, *constants, counts, sizes[0], n_sims, *sizes[1:],
-            constants.away.stride(0), constants.n_centers, n_groups,
+            constants.away.stride(0), constants.n_centres, n_groups,
             BY_SIMS=_by_sims(samples), IN_PARTS=n_dims > tile.dims, UNITS=units,
-            DRAWS=tile.draws, DIMS=tile.dims, CENTERS=_MOST_CENTERS, N=tile.n,
+            DRAWS=tile.draws, DIMS=tile.dims, CENTRES=_MOST_CENTRES, N=tile.n,
             STAGES=tile.stages, num_warps=tile.warps, enable_fp_fusion=True,
         )  # fmt: skip
     return counts
 
 
 def smaller(samples: Tensor, truth: Tensor) -> Tensor:
-    """Count the draws below and equal to the truth, parameter by parameter, `(2, …)`."""
+    """Count the draws below the truth, and equal to it, per parameter, `(2, …)`."""
     shape = truth.shape
     if samples.stride(1) == samples.shape[2]:
-        # The numbers of a draw lie together: as if there were one simulation of them all.
+        # The numbers of a draw are contiguous, as in a single simulation with all parameters.
         samples, truth = samples.flatten(1)[:, None], truth.reshape(1, -1)
     n_draws, n_sims, n_dims = samples.shape
     sizes, units = _units(n_dims, *samples.stride()[:2])
@@ -170,19 +170,19 @@ def smaller(samples: Tensor, truth: Tensor) -> Tensor:
 
 
 def _by_sims(samples: Tensor) -> bool:
-    """Return whether the draws of a simulation lie together."""
+    """Return whether the draws of a simulation are adjacent in memory."""
     return samples.stride(0) <= samples.stride(1)
 
 
 def _grid(samples: Tensor, tile: Tile) -> tuple[tuple[int], int]:
-    """Return the number of programs, and how many of them are neighbours in memory."""
+    """Return the number of programs, and how many of them are adjacent in memory."""
     n_runs = triton.cdiv(samples.shape[0], tile.draws * tile.n)
     n_groups = triton.cdiv(samples.shape[1], tile.sims)
     return (n_runs * n_groups,), n_runs if _by_sims(samples) else n_groups
 
 
 def _units(*sizes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return sizes as numbers times powers of two, up to 16."""
+    """Return sizes as products of a number and a power of two, at most 16."""
     units = tuple(min(size & -size, 16) or 1 for size in sizes)
     return tuple(size // unit for size, unit in zip(sizes, units, strict=True)), units
 

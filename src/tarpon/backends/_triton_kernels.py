@@ -1,12 +1,12 @@
-r"""The kernels of `_triton`, which read the samples once.
+r"""The Triton kernels, each of which reads the samples once.
 
 The terms are those of `_kernels`: each is the part of one parameter in
-:math:`d(s, r) - d(t, r)`, made of differences of points, so that a draw that equals the truth
-bit for bit sums to zero.
+:math:`d(s, r) - d(t, r)`, computed from differences of points, so that the sum is zero for a
+draw that equals the truth bit for bit.
 
-All kernels take either order of memory. Sizes and steps are given as a number times the largest
-power of two in them, which is compiled in: knowing what is a multiple of four lets the compiler
-load four numbers at once.
+All kernels accept both orders of memory. Sizes and steps are given as a number times their
+largest power of two, which is compiled in: the compiler loads four numbers at once if it knows
+that steps are multiples of four.
 """
 
 import triton
@@ -31,7 +31,7 @@ def _term(draw, truth, away, scale, turn, per_turn, TERM: tl.constexpr):
 
 @triton.jit
 def _place(n_groups, BY_SIMS: tl.constexpr):
-    """Return which simulations and which draws a program has, neighbours close in memory."""
+    """Return the simulations and draws of a program, adjacent for neighbouring programs."""
     program = tl.program_id(0).to(tl.int64)
     first, second = program // n_groups, program % n_groups
     if BY_SIMS:
@@ -98,12 +98,12 @@ def closer_kernel(
 def short_kernel(
     samples, truth, away, table, counts,
     n_draws, n_sims, along_draws, along_sims, along_away, n_groups,
-    TERM: tl.constexpr, BY_SIMS: tl.constexpr, N_DIMS: tl.constexpr, N_CENTERS: tl.constexpr,
+    TERM: tl.constexpr, BY_SIMS: tl.constexpr, N_DIMS: tl.constexpr, N_CENTRES: tl.constexpr,
     DRAWS: tl.constexpr, SIMS: tl.constexpr, N: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    r"""Count for several centers at once, whole draws in each lane: short rows need no sums.
+    r"""Count for several centres at once, whole draws in each lane: short rows need no sums.
 
-    Of :math:`|\delta|^2 + \delta \cdot 2 (t - r)`, the first part is the same for all centers.
+    Of :math:`|\delta|^2 + \delta \cdot 2 (t - r)`, the first part is the same for all centres.
     """
     group, run = _place(n_groups, BY_SIMS)
     i = group * SIMS + tl.arange(0, SIMS)[None, :]
@@ -111,10 +111,10 @@ def short_kernel(
     truths, aways, counted = (), (), ()
     for k in tl.static_range(N_DIMS):
         truths = truths + (tl.load(truth + i * N_DIMS + k, mask=in_sims, other=0.0),)  # noqa: RUF005
-    for center in tl.static_range(N_CENTERS):
+    for centre in tl.static_range(N_CENTRES):
         counted = counted + (tl.zeros([DRAWS, SIMS], tl.int32),)  # noqa: RUF005
         for k in tl.static_range(N_DIMS):
-            at = away + i * along_away + center * N_DIMS + k
+            at = away + i * along_away + centre * N_DIMS + k
             a = tl.load(at, mask=in_sims, other=0.0)
             aways = aways + (tl.load(table + k) * a if TERM == "l2" else a,)  # noqa: RUF005
     for tile in tl.range(N, num_stages=STAGES):
@@ -130,10 +130,10 @@ def short_kernel(
                 square += s * s
             draws = draws + (s,)  # noqa: RUF005
         added = ()
-        for center in tl.static_range(N_CENTERS):
+        for centre in tl.static_range(N_CENTRES):
             gap = square
             for k in tl.static_range(N_DIMS):
-                a = aways[center * N_DIMS + k]
+                a = aways[centre * N_DIMS + k]
                 if TERM == "l2":
                     gap += draws[k] * a
                 else:
@@ -144,38 +144,38 @@ def short_kernel(
                     )  # fmt: skip
             # Both counts in one number, which halves the sums over lanes.
             both = tl.where(gap < 0, 1, tl.where(gap == 0, 65536, 0))
-            added = added + (counted[center] + tl.where(real, both, 0),)  # noqa: RUF005
+            added = added + (counted[centre] + tl.where(real, both, 0),)  # noqa: RUF005
         counted = added
-    for center in tl.static_range(N_CENTERS):
-        both = tl.sum(counted[center], axis=0)[None, :]
-        at = counts + i * N_CENTERS + center
+    for centre in tl.static_range(N_CENTRES):
+        both = tl.sum(counted[centre], axis=0)[None, :]
+        at = counts + i * N_CENTRES + centre
         tl.atomic_add(at, both & 65535, mask=in_sims)
-        tl.atomic_add(at + n_sims * N_CENTERS, both >> 16, mask=in_sims)
+        tl.atomic_add(at + n_sims * N_CENTRES, both >> 16, mask=in_sims)
 
 
 @triton.jit
 def product_kernel(
     samples, truth, away, table, counts,
-    n_draws, n_sims, n_dims, along_draws, along_sims, along_away, n_centers, n_groups,
+    n_draws, n_sims, n_dims, along_draws, along_sims, along_away, n_centres, n_groups,
     BY_SIMS: tl.constexpr, IN_PARTS: tl.constexpr, UNITS: tl.constexpr,
-    DRAWS: tl.constexpr, DIMS: tl.constexpr, CENTERS: tl.constexpr, N: tl.constexpr,
+    DRAWS: tl.constexpr, DIMS: tl.constexpr, CENTRES: tl.constexpr, N: tl.constexpr,
     STAGES: tl.constexpr,
 ):  # fmt: skip
-    r"""Count for several centers at once by :math:`|\delta|^2 + \delta \cdot 2 (t - r)`."""
+    r"""Count for several centres at once by :math:`|\delta|^2 + \delta \cdot 2 (t - r)`."""
     i, run = _place(n_groups, BY_SIMS)
     n_draws, n_dims = n_draws * UNITS[0], n_dims * UNITS[1]
-    c = tl.arange(0, CENTERS)
+    c = tl.arange(0, CENTRES)
     k = tl.arange(0, DIMS)
-    n_below = tl.zeros([CENTERS], tl.int32)
-    n_equal = tl.zeros([CENTERS], tl.int32)
+    n_below = tl.zeros([CENTRES], tl.int32)
+    n_equal = tl.zeros([CENTRES], tl.int32)
     aways = away + i * along_away + c[None, :] * n_dims
     t = tl.load(truth + i * n_dims + k, mask=k < n_dims, other=0.0)
     scale = tl.load(table + k, mask=k < n_dims, other=0.0)
-    wanted = (c[None, :] < n_centers) & (k[:, None] < n_dims)
+    wanted = (c[None, :] < n_centres) & (k[:, None] < n_dims)
     a = scale[:, None] * tl.load(aways + k[:, None], mask=wanted, other=0.0)
     for tile in tl.range(N, num_stages=STAGES):
         j = (run * N + tile) * DRAWS + tl.arange(0, DRAWS)
-        # Beyond the last draw the step would be minus the truth, and finite; it is not counted.
+        # After the last draw the step is finite, minus the truth, and not counted.
         real = j[:, None] < n_draws
         row = samples + j[:, None] * along_draws * UNITS[2] + i * along_sims * UNITS[3]
         s = tl.load(row + k[None, :], mask=real & (k[None, :] < n_dims), other=0.0)
@@ -188,7 +188,7 @@ def product_kernel(
                 s = tl.load(row + m[None, :], mask=real & (m[None, :] < n_dims), other=0.0)
                 u = tl.load(truth + i * n_dims + m, mask=m < n_dims, other=0.0)
                 unit = tl.load(table + m, mask=m < n_dims, other=0.0)
-                here = (c[None, :] < n_centers) & (m[:, None] < n_dims)
+                here = (c[None, :] < n_centres) & (m[:, None] < n_dims)
                 b = unit[:, None] * tl.load(aways + m[:, None], mask=here, other=0.0)
                 step = unit[None, :] * (s.to(tl.float32) - u[None, :])
                 square += step * step
@@ -196,9 +196,9 @@ def product_kernel(
         gap = product + tl.sum(square, axis=1)[:, None]
         n_below += tl.sum((real & (gap < 0)).to(tl.int32), axis=0)
         n_equal += tl.sum((real & (gap == 0)).to(tl.int32), axis=0)
-    at = counts + i * n_centers + c
-    tl.atomic_add(at, n_below, mask=c < n_centers)
-    tl.atomic_add(at + n_sims * n_centers, n_equal, mask=c < n_centers)
+    at = counts + i * n_centres + c
+    tl.atomic_add(at, n_below, mask=c < n_centres)
+    tl.atomic_add(at + n_sims * n_centres, n_equal, mask=c < n_centres)
 
 
 @triton.jit
@@ -207,7 +207,7 @@ def smaller_kernel(
     n_draws, n_sims, n_dims, along_draws, along_sims, n_runs,
     UNITS: tl.constexpr, DRAWS: tl.constexpr, DIMS: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
-    """Count parameter by parameter, for one simulation, some parameters and a run of draws."""
+    """Count per parameter, for one simulation, some parameters and a run of draws."""
     program = tl.program_id(0).to(tl.int64)
     n_dims = n_dims * UNITS[0]
     n_parts = tl.cdiv(n_dims, DIMS)

@@ -1,9 +1,8 @@
-"""Tiles of numbers that kernels hold in registers, for what loops do not compile to.
+"""Tiles of numbers that kernels hold in registers, which plain loops do not compile to.
 
 A tile is `N_ROWS` rows of `N_COLUMNS` numbers. It adds, subtracts and multiplies like a number,
-so that one formula serves both. Rows lie apart in memory, so that a tile reads several streams
-at once; and `row_signs` adds up all of them together, in a third of the time that each takes
-alone.
+so that one formula serves both. Its rows are separate streams of memory, read at once, and
+`row_signs` sums all rows together, in a third of the time of separate sums.
 """
 
 import operator
@@ -21,7 +20,7 @@ from numba.extending import overload, register_jitable, register_model
 N_ROWS = N_COLUMNS = 8
 _int32 = ir.IntType(32)
 _FLOATS = {16: ir.HalfType(), 32: ir.FloatType(), 64: ir.DoubleType()}
-# As compiled code sees it, without the arguments of the compiler.
+# Typed as compiled code calls it, without the arguments of the compiler.
 intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
 
 
@@ -56,7 +55,7 @@ def _tile(builder: ir.IRBuilder, rows: list[ir.Value]) -> ir.Value:
 
 
 def widens_halves() -> bool:
-    """Return whether this processor reads half floats; elsewhere they have to be copied."""
+    """Return whether this processor can read half floats; otherwise they must be copied."""
     triple, _, features = cpu_target.target_context.codegen().magic_tuple()
     return not triple.startswith(("x86", "i")) or "+f16c" in features
 
@@ -77,7 +76,7 @@ def number(_: Any, stored: Any) -> Any:
 def load(_: Any, flat: Any, at: Any, apart: Any, n_rows: Any, like: Any) -> Any:
     """Return the tile of rows that start at `flat[at]` and then every `apart` numbers.
 
-    Rows after the first `n_rows` repeat the last. Numbers get the precision of `like`.
+    Rows after the first `n_rows` repeat the last row. Numbers have the precision of `like`.
     """
 
     def build(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
@@ -135,7 +134,7 @@ def row_signs(_: Any, tile: Any, n_rows: Any) -> Any:
             ir.Constant(ir.VectorType(_int32, N_COLUMNS), list(range(k, 2 * N_COLUMNS, 2)))
             for k in (0, 1)
         )
-        while len(rows) > 1:  # Two rows become one, and neighbours in them their sum.
+        while len(rows) > 1:  # Merge two rows into one, and add neighbours.
             rows = [
                 builder.fadd(builder.shuffle_vector(a, b, even), builder.shuffle_vector(a, b, odd))
                 for a, b in zip(rows[::2], rows[1::2], strict=True)
@@ -152,7 +151,7 @@ def row_signs(_: Any, tile: Any, n_rows: Any) -> Any:
     return two_counts(tile, types.uint64), build
 
 
-# Arithmetic: what is done to tiles is done to each of their rows.
+# Arithmetic on tiles is arithmetic on each of their rows.
 
 
 @register_jitable

@@ -1,7 +1,7 @@
 """`check`: every angle at once, and one exact answer."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ from .._version import __version__
 from ..engine import Engine
 from ..regions import Region, Scores, Values
 from ..results import CITATION
-from ..simulations import Simulations, alerts, shapes, simulations
-from ..simulations.passes import begin
+from ..simulations import Simulations, alerts, begin, given, passes, shapes, without
+from ..simulations.stored import Stored
 from ..simulations.weights import Draws
 from . import families, power, swaps
 from .evidence import Evidence, marginal_p_values
@@ -185,17 +185,12 @@ def check(
     theta: ArrayLike | None = None,
     *,
     x: ArrayLike | None = None,
-    log_prob_samples: ArrayLike | None = None,
-    log_prob_theta: ArrayLike | None = None,
-    log_weights: ArrayLike | None = None,
-    log_weights_theta: ArrayLike | None = None,
-    names: list[str] | None = None,
+    names: Sequence[str] | None = None,
     scores: Mapping[str, Score] | None = None,
     summary: Callable[[Array], ArrayLike] | None = None,
     level: float = 0.05,
     n_swaps: int = 999,
     rng: RNG = None,
-    on_invalid: str = "raise",
     engine: Engine = Engine(),
 ) -> Check:
     r"""Test posteriors from every angle, with one exact p-value.
@@ -206,14 +201,11 @@ def check(
 
     Arguments:
         samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; a list with one
-            array a simulation; or `Simulations`.
+            array a simulation; or `Simulations`, which also take log-densities, weights, and
+            what to do with invalid simulations.
         theta: The true parameters, `(n_sims, n_dims)`.
         x: The observations, `(n_sims, ...)`. Without them, an estimator that ignores the data
             cannot be told from one that uses them.
-        log_prob_samples: The estimator's log-density of its draws, `(n_draws, n_sims)`.
-        log_prob_theta: The same of the truths, `(n_sims,)`.
-        log_weights: The logarithms of the draws' weights, `(n_draws, n_sims)`.
-        log_weights_theta: The same of the truths, `(n_sims,)`.
         names: One name a parameter.
         scores: More scores by name: a function of `theta` and `x`, a region, or arrays of values
             for draws and truths.
@@ -222,7 +214,6 @@ def check(
         level: The level of the test.
         n_swaps: The number of swaps; the p-value is at least 1 / (n_swaps + 1).
         rng: A seed or a generator.
-        on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and says so.
         engine: Where blocks are computed, and where their results are kept.
 
     Returns:
@@ -233,11 +224,7 @@ def check(
         >>> tarpon.check(sims, rng=0).outcome
         'inaccurate'
     """
-    sims = simulations(
-        samples, theta, x=x, log_prob_samples=log_prob_samples, log_prob_theta=log_prob_theta,
-        log_weights=log_weights, log_weights_theta=log_weights_theta,
-        names=names, on_invalid=on_invalid,
-    )  # fmt: skip
+    sims = given(samples, theta, x=x, names=names)
     shapes.needs_parameters(sims.n_dims)
     swaps.needs_at_least(sims.n_sims, sims.n_draws)
     level = arguments.probability("level", level)
@@ -262,7 +249,7 @@ def _checked(
     """Swap truths with draws, and say what that shows."""
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
     sums = families.swapped(
-        sims if scores else sims.without("x"),
+        sims if scores else without(sims, "x"),
         {name: _region(score, sims) for name, score in scores.items()},
         data,
         n_swaps=n_swaps,
@@ -327,7 +314,7 @@ def _region(score: Score, sims: Simulations) -> Region:
         return Scores(score)
     draws, truths = score
     draws = shapes.where_it_is("scores", draws, 1)
-    truths = arrays.beside(shapes.array("scores", truths), draws)
+    truths = arrays.to_device_of(shapes.array("scores", truths), draws)
     regions.score_shapes(draws.shape, truths.shape, sims.n_draws, sims.n_sims)
     return Values(draws, truths)
 
@@ -337,9 +324,9 @@ def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Ar
         return None
     if summary is None:
         return sims.x
-    if sims.at_hand:
+    if not isinstance(sims.x, Stored):
         return shapes.array("summary(x)", summary(sims.x))
-    step = sims.step()
+    step = passes.step(sims)
     parts = (sims.x[start : start + step] for start in range(0, sims.n_sims, step))
     return np.concatenate([shapes.array("summary(x)", summary(part)) for part in parts])
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.random import Generator
 
-from .._base.arrays import Results, beside, double, host, joined, namespace
+from .._base.arrays import Results, double, host, joined, namespace, to_device_of
 from .._base.text import Estimate
 from .._base.types import Array, Floats, Ints
 from ..ranks import Ranks, broken, counts
@@ -176,7 +176,7 @@ def _shares(block: Block, draws: Array) -> Array:
     if not block.weighted:
         return namespace(draws).full_like(draws[..., :1], 1 / len(draws))
     relative = weights.relative(block.log_weights[1:])
-    return beside((relative / relative.sum(axis=0))[..., None], draws)
+    return to_device_of((relative / relative.sum(axis=0))[..., None], draws)
 
 
 def _ends(draws: Array, share: Array) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._base.arrays import beside, double, host, kind, namespace
+from .._base.arrays import double, host, kind, namespace, to_device_of
 from .._base.types import Array, Floats, Ints
 from ..simulations.blocks import Block
 from .families import moment_families, product_families, weights
@@ -45,11 +45,11 @@ class Errors:
         truths = double(pooled[played, np.arange(played.shape[1])])
         n_biased = self.n_plays * len(BIASES)
         biased, narrow = truths[:n_biased], truths[n_biased:]
-        sizes = beside(np.repeat(BIASES, self.n_plays), truths)
+        sizes = to_device_of(np.repeat(BIASES, self.n_plays), truths)
         at = np.tile(self.shifted, len(BIASES))
         every = np.arange(len(biased))
         biased[every, :, at] -= sizes[:, None] * block.spread[:, at].T
-        factors = beside(np.exp(np.repeat(NARROWINGS, self.n_plays)), truths)[:, None, None]
+        factors = to_device_of(np.exp(np.repeat(NARROWINGS, self.n_plays)), truths)[:, None, None]
         narrow[...] = block.centre + factors * (narrow - block.centre)
         for sim, dim in zip(*np.nonzero(_discrete(pooled)), strict=True):
             luck = np.random.default_rng([block.where.start + sim, dim]).random(self.n_plays)
@@ -72,7 +72,7 @@ def _among(values: Array, moved: Array, luck: Floats) -> Array:
     above = np.searchsorted(known, points).clip(max=len(known) - 1)
     low, high = known[(above - 1).clip(min=0)], known[above]
     part = (points - low) / np.where(high > low, high - low, 1.0)
-    return beside(np.where(part > np.resize(luck, len(part)), high, low), moved)
+    return to_device_of(np.where(part > np.resize(luck, len(part)), high, low), moved)
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class _Move:
         """Return the first rows, and then swaps moved by every error."""
         shape = (self.sums.n_plays, *values.shape[1:])
         effects = self._effects(values).reshape(len(self.planted), -1)
-        effect = (beside(self.share, values) @ effects).reshape(len(self.share), *shape)
+        effect = (to_device_of(self.share, values) @ effects).reshape(len(self.share), *shape)
         away = values[self.noise][None, :, None] + effect[:, None]
         rows = [values[: self.sums.n_rows], away.reshape(-1, *shape[1:])]
         return namespace(values).concatenate(rows)

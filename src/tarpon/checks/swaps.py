@@ -23,13 +23,12 @@ from numpy.random import Generator
 from .. import backends, regions
 from .._base import arrays, threads
 from .._base.arguments import _whole
-from .._base.arrays import Results, joined
+from .._base.arrays import Results, Rows, Window, joined
 from .._base.types import Array, Floats, Ints
 from ..ranks import N_LEVELS
 from ..regions import Region, cut
-from ..simulations import Simulations, shapes
+from ..simulations import Simulations, passes, shapes
 from ..simulations.blocks import Block
-from ..simulations.stored import Rows, Window
 from .statistics import MOMENTS, components, standardise
 
 _BLOCK_BYTES = 32 * 2**20
@@ -157,11 +156,12 @@ def swap(
         beside,
     )
     adder, measured = _Adder(), []
-    for found in sims.each(
+    for found in passes.each(
+        sims,
         "swaps",
         recipe.sums,
         n_bytes=_DATA_PER_SUM * recipe.n_bytes(sims.n_dims, features.shape[1]),
-        given=lambda where: {
+        extra=lambda where: {
             "parts": {name: part.cut(where) for name, part in parts.items()},
             "slope_of": Window(slope_of[where], where.start),
             "features": Window(features[where], where.start),
@@ -205,7 +205,7 @@ class _Recipe:
         """Return the sums of some simulations, and what else is to be had of each of them."""
         adder, measured = _Adder(), []
         with threads.one_thread_each():
-            for piece in sims.pieces():
+            for piece in passes.pieces(sims):
                 ranks = joined(
                     self._add(adder, block, parts, slope_of[block.where], features[block.where])
                     for block in piece.blocks(_BLOCK_BYTES)
@@ -229,7 +229,7 @@ class _Recipe:
         block, slots, played = _planted(block, self.plants, label)
         slots = np.concatenate([block.truth[None], swaps, slots])
         slots, table, slope_of, features = (
-            arrays.beside(numbers, block.points)
+            arrays.to_device_of(numbers, block.points)
             for numbers in (slots, self.table, slope_of, features)
         )
         truths = {}
@@ -237,7 +237,7 @@ class _Recipe:
             ranks, tied = _ranks(part.region, block, played, len(self.table))
             adder.add_part(name, part.pooled, ranks, slots, table)
             if ranks.shape[2] == 1:
-                every = arrays.beside(np.arange(len(ranks)), ranks)
+                every = arrays.to_device_of(np.arange(len(ranks)), ranks)
                 own = arrays.host(ranks[every, slots[0], 0])
                 truths[RANK + name] = _spread(own, block, len(self.table), spread)
             if name == "marginals":
@@ -273,23 +273,25 @@ def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Blo
 
 def _ranks(region: Region, block: Block, played: Ints, n_levels: int) -> tuple[Array, Array]:
     """Return pooled ranks `(n_block, n_all, n_scores)` of a region, and how often points tie."""
-    scores = arrays.beside(shapes.where_it_is("scores", region.scores(block), 1), block.points)
+    scores = arrays.to_device_of(
+        shapes.where_it_is("scores", region.scores(block), 1), block.points
+    )
     n_all = len(block.points)
     if scores.shape[:1] == (block.n_points,) and block.n_points < n_all:
         # Numbers that came with the draws are not known of planted points: nothing is planted.
         extra = scores[played, np.arange(scores.shape[1])]
         scores = arrays.namespace(scores).concatenate([scores, extra])
-    scores = arrays.beside(regions.scores(scores, (n_all, len(block.truth))), block.points)
+    scores = arrays.to_device_of(regions.scores(scores, (n_all, len(block.truth))), block.points)
     scores = scores[..., None] if scores.ndim == 2 else scores
     by_sim = scores.swapaxes(0, 1)
     if block.weighted:
         on_host = arrays.host(by_sim)
         by_weight = backends.swaps(on_host).weighted_ranks
         found = by_weight(on_host, block.weights.T, played.T, n_levels)
-        ranks, tied = (arrays.beside(numbers.astype(np.int64), scores) for numbers in found)
+        ranks, tied = (arrays.to_device_of(numbers.astype(np.int64), scores) for numbers in found)
         return ranks, tied
     rank = backends.swaps(scores).pooled_ranks
-    return rank(by_sim, block.n_points, arrays.beside(played.T, scores))
+    return rank(by_sim, block.n_points, arrays.to_device_of(played.T, scores))
 
 
 def _standard_columns(numbers: Floats) -> Floats:
@@ -313,7 +315,7 @@ class _Adder:
         for name in self.names(found):
             if name in self.sums:
                 # What comes from a folder is on the host, wherever the samples are.
-                self.sums[name] += arrays.beside(found[name], self.sums[name])
+                self.sums[name] += arrays.to_device_of(found[name], self.sums[name])
             else:
                 self.sums[name] = found[name]
 
@@ -347,7 +349,7 @@ class _Adder:
         data = self.of("data", scores, n_rows, n_chosen, n_features)
         backends.swaps(scores).add_products(scores, slots, features, pairs, data)
         data_width = self.of("data_width", scores, n_rows, n_features)
-        every = arrays.beside(np.arange(len(width)), width)
+        every = arrays.to_device_of(np.arange(len(width)), width)
         data_width += width[every, slots] @ features
 
     def finish(

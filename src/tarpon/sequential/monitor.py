@@ -13,7 +13,8 @@ import numpy as np
 from .._base import arguments, disk
 from .._base.text import dropped, stated
 from .._base.types import RNG, Array, ArrayLike, Floats, Ints
-from ..simulations import Simulations, alerts, shapes, simulations
+from ..engine import Run
+from ..simulations import Simulations, alerts, bare, bound, equalised, given, passes, shapes
 from ..simulations.weights import by_simulation
 from .adversaries import Adversary, Gambler
 from .bets import Scores, Wealth, log_mean, radius, ranked
@@ -96,12 +97,7 @@ class Monitor:
         theta: ArrayLike | None = None,
         *,
         x: ArrayLike | None = None,
-        log_prob_samples: ArrayLike | None = None,
-        log_prob_theta: ArrayLike | None = None,
-        log_weights: ArrayLike | None = None,
-        log_weights_theta: ArrayLike | None = None,
         names: Sequence[str] | None = None,
-        on_invalid: str = "raise",
     ) -> Self:
         """Add one simulation or many, in the order in which they came.
 
@@ -115,26 +111,12 @@ class Monitor:
                 `Simulations`.
             theta: The true parameters, `(n_dims,)` or `(n_sims, n_dims)`.
             x: What was observed, of any shape, or `(n_sims, ...)`.
-            log_prob_samples: The estimator's log-density of its draws, `(n_draws,)` or
-                `(n_draws, n_sims)`.
-            log_prob_theta: The same of the truth, one number or `(n_sims,)`.
-            log_weights: The logarithms of the draws' weights, as `log_prob_samples`.
-            log_weights_theta: The same of the truth.
             names: One name a parameter; those of the first simulation stay.
-            on_invalid: `"drop"` leaves out simulations with NaN or infinite values, and counts
-                them.
         """
-        given = {
-            "x": x,
-            "log_prob_samples": log_prob_samples,
-            "log_prob_theta": log_prob_theta,
-            "log_weights": log_weights,
-            "log_weights_theta": log_weights_theta,
-        }
         if _is_single(samples, theta):
-            samples, theta, given = _as_many(samples, theta, given)
-        sims = simulations(samples, theta, **given, names=names, on_invalid=on_invalid)
-        sims = sims.on(sims.run)
+            samples, theta, x = _as_many(samples, theta, x)
+        sims = given(samples, theta, x=x, names=names)
+        sims = bound(sims, Run())
         if sims.n_dims:
             alerts.warn_if_chained(sims.samples, sims.log_weights)
         self._take(sims)
@@ -144,7 +126,7 @@ class Monitor:
         """Add simulations, all of them or those up to the one that settles it."""
         with self._all_or_none():
             self._begin(sims)
-            for one in sims.singles():
+            for one in passes.singles(sims):
                 self._add(one)
                 if until_settled and self.state != "running":
                     break
@@ -176,8 +158,8 @@ class Monitor:
         # Random numbers hang on the place of the simulation, never on which came along with it.
         # (The last 1 tells this stream from that of the seed alone, in case the user has it too.)
         rng = np.random.default_rng([self.seed, self.n_sims, 1])
-        one = one.equalised(rng).bare()
-        self.approximate |= one.resampled
+        one = bare(equalised(bare(one), rng))
+        self.approximate |= one.draws.approximate
         block = next(one.blocks()).hidden(rng)
         ranks, n_points, sizes = ranked(block, rng)
         self._wealth = self._wealth.bet(ranks[0], n_points, sizes)
@@ -372,18 +354,13 @@ def _is_single(samples: Any, theta: Any) -> bool:
 
 
 def _as_many(
-    samples: ArrayLike, theta: ArrayLike, given: dict[str, Any]
-) -> tuple[Array, Array, dict[str, Any]]:
-    """Return what is given of one simulation with an axis that counts simulations."""
+    samples: ArrayLike, theta: ArrayLike, x: ArrayLike | None
+) -> tuple[Array, Array, Array | None]:
+    """Return the arrays of one simulation with an axis that counts simulations."""
     samples, theta = shapes.array("samples", samples), shapes.array("theta", theta)
     if theta.ndim == 0:
         samples, theta = samples.reshape(-1, 1), theta[None]
-    found = {name: shapes.array(name, one) for name, one in given.items() if one is not None}
-    many = {
-        name: one[:, None] if name in ("log_prob_samples", "log_weights") else one[None]
-        for name, one in found.items()
-    }
-    return samples[:, None], theta[None], many
+    return samples[:, None], theta[None], None if x is None else shapes.array("x", x)[None]
 
 
 def same_scores(shares: Sequence[float], before: Sequence[float], names: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """Simulations: truths, the posterior draws for each, and what was observed."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
@@ -11,13 +12,32 @@ from numpy.random import Generator
 
 from .._base import arrays
 from .._base.arrays import joined
-from .._base.types import Array, ArrayLike, Floats
-from ..engine import Run
-from . import _fields, _finite, alerts, passes, shapes, weights
+from .._base.types import RNG, Array, ArrayLike, Floats
+from ..engine import Engine, Run
+from . import alerts, passes, shapes, weights
+from .blocks import Block
 from .stored import Stored
 from .weights import Draws
 
 _HERE = Run()
+_AXES = {
+    "samples": 1,
+    "theta": 0,
+    "x": 0,
+    "log_prob_samples": 1,
+    "log_prob_theta": 0,
+    "log_weights": 1,
+    "log_weights_theta": 0,
+}  # of each array the axis that counts the simulations
+
+
+@dataclass
+class _Known:
+    """What a pass has found out about simulations, so that no second one need be made."""
+
+    box: tuple[Array, Array] | None = None
+    centres: Floats | None = None
+    checked: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +82,8 @@ class Simulations:
         Simulations(2 simulations, 50 to 80 draws each, 3 parameters)
     """
 
-    samples: Any
-    theta: Any
+    samples: ArrayLike
+    theta: ArrayLike
     _: KW_ONLY
     x: Array | None = None
     log_prob_samples: Array | None = None
@@ -73,23 +93,19 @@ class Simulations:
     offsets: InitVar[ArrayLike | None] = None
     names: Sequence[str] | None = None
     on_invalid: str = "raise"
-    resampled: bool = field(default=False, init=False)
-    """Whether draws were resampled by weights that are not known of the truths."""
     n_dropped: int = field(default=0, init=False)
-    part_bytes: int = field(default=64 * 2**20, init=False)
-    """How much is read, computed and kept together, in double precision."""
-    start: int = field(default=0, init=False)
-    """The place of the first simulation among all, where these are but a part."""
-    run: Run = field(default=_HERE, init=False)
-    _box: tuple[Array, Array] | None = field(default=None, init=False)
-    _centres: Floats | None = field(default=None, init=False)
-    _checked: bool = field(default=False, init=False)
+    # Whether draws were resampled by weights that are not known of the truths.
+    _resampled: bool = field(default=False, init=False)
+    # How much is read, computed and kept together, in double precision.
+    _part_bytes: int = field(default=64 * 2**20, init=False)
+    # The place of the first simulation among all, where these are a part of them.
+    _start: int = field(default=0, init=False)
+    _run: Run = field(default=_HERE, init=False)
+    _known: _Known = field(default_factory=_Known, init=False)
 
     def __post_init__(self, offsets: ArrayLike | None) -> None:
         if offsets is not None or isinstance(self.samples, list | tuple):
-            self._set(
-                **weights.dense({name: getattr(self, name) for name in _fields.AXES}, offsets)
-            )
+            self._set(**weights.dense({name: getattr(self, name) for name in _AXES}, offsets))
         samples, theta = shapes.points(self.samples, self.theta)
         n_draws, n_sims, n_dims = samples.shape
         draws, truths = shapes.log_probs(
@@ -108,9 +124,9 @@ class Simulations:
             log_weights_theta=own,
             names=shapes.names(self.names, n_dims),
         )
-        if self.at_hand:
-            self._set(_box=_finite.pooled_box(self.samples, self.theta))
-            self._drop(_finite.invalid(self, self.box))
+        if self._whole:
+            self._known.box = shapes.pooled_box(self.samples, self.theta)
+            self._drop(shapes.invalid(self, self.box))
         alerts.warn_if_square_and_swapped(self.samples)
 
     @classmethod
@@ -167,25 +183,15 @@ class Simulations:
     @property
     def draws(self) -> Draws:
         """How many draws there are, and how many they are worth."""
-        return weights.draws(self.log_weights, self.n_draws, approximate=self.resampled)
-
-    @property
-    def where(self) -> slice:
-        """Which of all simulations these are."""
-        return slice(self.start, self.start + self.n_sims)
-
-    @property
-    def at_hand(self) -> bool:
-        """Whether everything is in memory."""
-        return not self._unread
+        return weights.draws(self.log_weights, self.n_draws, approximate=self._resampled)
 
     @property
     def box(self) -> tuple[Array, Array]:
         """The corners `(low, high)` of the box that holds every truth and every draw."""
-        if self._box is None:
+        if self._known.box is None:
             self._scan(centres=False)
-        assert self._box is not None
-        return self._box
+        assert self._known.box is not None
+        return self._known.box
 
     def width(self) -> Floats:
         """Return the sides of the box, 1 for parameters that never vary, `(n_dims,)`."""
@@ -194,12 +200,23 @@ class Simulations:
 
     def centres(self) -> Floats:
         """Return the mean of each simulation's points, truth and draws together."""
-        if self._centres is None and self.at_hand:
-            self._set(_centres=self._centres_at_hand())
-        elif self._centres is None:
+        if self._known.centres is None and self._whole:
+            self._known.centres = self._centres_at_hand()
+        elif self._known.centres is None:
             self._scan(centres=True)
-        assert self._centres is not None
-        return self._centres
+        assert self._known.centres is not None
+        return self._known.centres
+
+    def blocks(self, n_bytes: int = 0) -> Iterator[Block]:
+        """Yield the simulations a few at a time, each truth pooled with its draws.
+
+        The truth is the first point of each simulation.
+
+        Arguments:
+            n_bytes: The size of a block in double precision; by default one that keeps copies of
+                it small.
+        """
+        return passes.blocks(self, n_bytes)
 
     def _centres_at_hand(self) -> Floats:
         if self.weighted or arrays.package(self.samples) == "jax":
@@ -216,7 +233,7 @@ class Simulations:
                 "highest-density regions need the estimator's log-densities, as arguments or in "
                 "the file: `log_prob_samples` (n_draws, n_sims) and `log_prob_theta` (n_sims,)."
             )
-        return draws, arrays.alike(truths, draws)
+        return draws, arrays.rounded_like(truths, draws)
 
     def hold_out(self, n: int) -> "tuple[Simulations, Array]":
         """Split the last `n` draws off: return the simulations that are left, and those draws.
@@ -228,14 +245,17 @@ class Simulations:
             raise ValueError(f"holding out {n} of {fewest} draws leaves none to rank: draw more.")
         if self.weighted:
             return self._hold_out_weighted(n)
-        if self.at_hand:
+        if self._whole:
             held = self.samples[-n:]
         else:
-            found = joined(self.points_alone().each("held", partial(passes.last_draws, n=n)))
+            found = joined(
+                passes.each(points_alone(self), "held", partial(passes.last_draws, n=n))
+            )
             held = found["draws"].swapaxes(0, 1)
-        left = self._with(samples=_fields.without_last(self.samples, n), _centres=None)
+        left = self._with(samples=_without_last(self.samples, n))
+        left._known.centres = None
         if self.log_prob_samples is not None:
-            left._set(log_prob_samples=_fields.without_last(self.log_prob_samples, n))
+            left._set(log_prob_samples=_without_last(self.log_prob_samples, n))
         return left, held
 
     def _hold_out_weighted(self, n: int) -> "tuple[Simulations, Array]":
@@ -245,87 +265,9 @@ class Simulations:
         last = there & (there[::-1].cumsum(axis=0)[::-1] <= n)
         sim, draw = np.nonzero(last.T)
         held = left.samples[draw, sim].reshape(self.n_sims, n, self.n_dims).swapaxes(0, 1)
-        left._set(log_weights=np.where(last, -np.inf, self.log_weights), _centres=None)
+        left._set(log_weights=np.where(last, -np.inf, self.log_weights))
+        left._known.centres = None
         return left, held
-
-    def equalised(self, rng: Generator) -> "Simulations":
-        """Return simulations whose draws weigh the same, where the truths' weights are not known.
-
-        Each draw is kept with the probability of its weight over the largest of its simulation.
-        """
-        if self.log_weights is None or self.log_weights_theta is not None:
-            return self
-        return self._with(
-            log_weights=weights.accepted(self.log_weights, rng),
-            log_weights_theta=np.zeros(self.n_sims, np.float32),
-            resampled=True,
-            _centres=None,
-        )
-
-    def without(self, *names: str) -> "Simulations":
-        """Return the simulations without some of what is known of them, so that it is not read."""
-        return self._with(**dict.fromkeys(names))
-
-    def points_alone(self) -> "Simulations":
-        """Return the simulations without observations and log-densities."""
-        return self.without("x", "log_prob_samples", "log_prob_theta")
-
-    def densities_alone(self) -> "Simulations":
-        """Return the simulations without observations and points."""
-        return self._with(
-            samples=np.empty((self.n_draws, self.n_sims, 0)),
-            theta=np.empty((self.n_sims, 0)),
-            x=None,
-            names=(),
-            _box=(np.empty(0), np.empty(0)),
-            _centres=None,
-        )
-
-    # How they are gone over, which is a module of its own.
-    step = passes.step
-    each = passes.each
-    pieces = passes.pieces
-    singles = passes.singles
-    blocks = passes.blocks
-
-    def part(self, where: slice) -> "Simulations":
-        """Return some of the simulations; what is stored is not read."""
-        some = _fields.cut(self._by_name, where)
-        return self._with(start=self.start + where.start, run=_HERE, _centres=None, **some)
-
-    def bare(self) -> "Simulations":
-        """Return a single simulation on the host, without draws that weigh nothing.
-
-        Weights that are all the same are left out too.
-        """
-        alone = self._with(
-            **{name: np.asarray(arrays.host(array)) for name, array in self._by_name.items()}
-        )
-        if alone.log_weights is None:
-            return alone
-        there = np.flatnonzero(alone.log_weights[:, 0] > -np.inf)
-        per_draw = {
-            name: array for name, array in alone._by_name.items() if _fields.AXES[name] == 1
-        }
-        alone._set(**{name: array[there] for name, array in per_draw.items()})
-        own = alone.log_weights_theta
-        if own is not None and (alone.log_weights == own).all():
-            alone._set(log_weights=None, log_weights_theta=None)
-        return alone
-
-    def on(self, run: Run) -> "Simulations":
-        """Return the simulations, to be gone over by an engine at work."""
-        bound = self._with(run=run)
-        if not self._checked and self.on_invalid == "drop":
-            bound._set(_checked=True)
-            found = joined(bound.each("valid", passes.valid))
-            bound._set(_checked=False)
-            bound._drop(~found["valid"])
-        return bound
-
-    def digest(self) -> str:
-        """Return a fingerprint: sizes, all truths, and three of the simulations."""
-        return _fields.digest(self._by_name, (self.names, self.n_draws, self.part_bytes))
 
     def _set(self, **fields: object) -> None:
         for name, value in fields.items():
@@ -334,47 +276,63 @@ class Simulations:
     def _with(self, **fields: object) -> "Simulations":
         """Return the simulations with some fields changed."""
         other = copy(self)
-        other._set(**fields)
+        other._set(_known=copy(self._known), **fields)
         return other
 
     @property
     def _by_name(self) -> dict[str, Any]:
         """The arrays that there are, by name."""
-        every = {name: getattr(self, name) for name in _fields.AXES}
+        every = {name: getattr(self, name) for name in _AXES}
         return {name: array for name, array in every.items() if array is not None}
 
     @property
-    def _unread(self) -> list[Stored]:
-        return [array for array in self._by_name.values() if isinstance(array, Stored)]
+    def _unread(self) -> dict[str, Stored]:
+        """The arrays that are not in memory, by name."""
+        return {name: a for name, a in self._by_name.items() if isinstance(a, Stored)}
 
     @property
-    def _portable(self) -> bool:
-        """Whether another process can read what is stored."""
-        return all(array.portable for array in self._unread)
+    def _whole(self) -> bool:
+        """Whether everything is in memory."""
+        return not self._unread
+
+    def _part(self, where: slice) -> "Simulations":
+        """Return a range of the simulations; what is stored is not read."""
+        some = {
+            name: array.window(where) if isinstance(array, Stored) else _along(name, array, where)
+            for name, array in self._by_name.items()
+        }
+        part = self._with(_start=self._start + where.start, _run=_HERE, **some)
+        part._known.centres = None
+        return part
 
     def _fetched(self) -> "Simulations":
         """Return the simulations with all that is stored read."""
-        return self._with(**_fields.read(self._by_name))
+        return self._with(**{name: array.read() for name, array in self._unread.items()})
 
     def _scan(self, *, centres: bool) -> None:
         """Go over what is stored, and remember its box, and its centres where wanted."""
-        points = self.points_alone()
         name = "centres" if centres else "box"
-        found = joined(points.each(name, partial(passes.ends, centres=centres)))
-        self._set(_box=(found["low"].min(axis=0), found["high"].max(axis=0)))
+        ends = partial(passes.ends, centres=centres)
+        found = joined(passes.each(points_alone(self), name, ends))
+        self._known.box = found["low"].min(axis=0), found["high"].max(axis=0)
         if centres:
-            self._set(_centres=found["centres"])
-        self._set(_checked=self._checked or self.log_prob_samples is None)
+            self._known.centres = found["centres"]
+        self._known.checked |= self.log_prob_samples is None
 
     def _drop(self, invalid: Array) -> None:
         """Refuse invalid simulations, or leave them out."""
-        _finite.refuse(invalid, self.on_invalid)
+        shapes.refuse(invalid, self.on_invalid)
         if invalid.any():
-            kept = _fields.kept(self._by_name, ~invalid)
-            self._set(**kept, n_dropped=int(invalid.sum()), _box=None)
-            if self.at_hand:
-                self._set(_box=_finite.pooled_box(self.samples, self.theta))
-        self._set(_checked=True)
+            valid = np.flatnonzero(~invalid)
+            kept = {
+                name: array.keep(~invalid)
+                if isinstance(array, Stored)
+                else _along(name, array, valid)
+                for name, array in self._by_name.items()
+            }
+            self._set(**kept, n_dropped=int(invalid.sum()))
+            self._known.box = shapes.pooled_box(self.samples, self.theta) if self._whole else None
+        self._known.checked = True
 
     def __repr__(self) -> str:
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
@@ -384,19 +342,140 @@ class Simulations:
         )
 
 
-def simulations(
-    samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any
-) -> Simulations:
+def _along(name: str, array: Array, which: Any) -> Array:
+    """Return some of the simulations of an array."""
+    return array[:, which] if _AXES[name] else array[which]
+
+
+def _without_last(array: Any, n: int) -> Any:
+    """Return the draws without the last `n`; what is stored is not read."""
+    if isinstance(array, Stored):
+        return array.first(array.shape[0] - n)
+    return array[:-n]
+
+
+def range_of(sims: Simulations) -> slice:
+    """Return which of all simulations these are, where they are a part of them."""
+    return slice(sims._start, sims._start + sims.n_sims)
+
+
+def is_simple(sims: Simulations) -> bool:
+    """Return whether a pass needs no parts: all is in memory, computed here, and not kept."""
+    return sims._whole and sims._run.plain
+
+
+def given(samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any) -> Simulations:
     """Return the simulations that a test was given, whole or as arrays."""
     if isinstance(samples, Simulations):
-        given = {"theta": theta, **more, "on_invalid": None}
-        extra = [f"`{name}`" for name, value in given.items() if value is not None]
+        arguments = {"theta": theta, **more}
+        extra = [f"`{name}`" for name, value in arguments.items() if value is not None]
         if extra:
             raise TypeError(
-                f"`Simulations` hold all data already: leave {', '.join(extra)} out, or put "
-                f"them into the `Simulations`."
+                f"`Simulations` contain all data already: remove {', '.join(extra)}, or pass "
+                f"them to `Simulations(...)`."
             )
         return samples
     if theta is None:
         raise TypeError("`theta` is missing: pass the true parameters, (n_sims, n_dims).")
     return Simulations(samples, theta, **more)
+
+
+def begin(
+    test: str, sims: Simulations, engine: Engine, rng: RNG, **settings: Any
+) -> tuple[Simulations, int]:
+    """Begin a test: return the simulations, bound to its engine, and its seed.
+
+    Arguments:
+        test: The name of the test.
+        sims: The simulations.
+        engine: Where it is computed.
+        rng: The seed or generator of the user.
+        settings: Everything else that its results depend on.
+    """
+    run = engine.start(
+        lambda: {
+            "test": test,
+            "data": digest(sims),
+            "on_invalid": sims.on_invalid,
+            "settings": settings,
+        },
+        rng,
+    )
+    return equalised(bound(sims, run), np.random.default_rng([run.seed, 1])), run.seed
+
+
+def bound(sims: Simulations, run: Run) -> Simulations:
+    """Return the valid simulations, for a run of an engine to go over."""
+    sims = sims._with(_run=run)
+    if not sims._known.checked and sims.on_invalid == "drop":
+        unchecked = sims._with()
+        unchecked._known.checked = True
+        sims._drop(~joined(passes.each(unchecked, "valid", passes.valid))["valid"])
+    return sims
+
+
+def digest(sims: Simulations) -> str:
+    """Return a fingerprint: sizes, all truths, and three of the simulations."""
+    some = [slice(i, i + 1) for i in sorted({0, sims.n_sims // 2, sims.n_sims - 1})]
+    hashed = hashlib.sha256(repr((sims.names, sims.n_draws, sims._part_bytes)).encode())
+    for name, array in sims._by_name.items():
+        hashed.update(repr((array.shape, str(array.dtype))).encode())
+        for which in some if _AXES[name] or name == "x" else [slice(None)]:
+            numbers = arrays.host(_along(name, array, which))
+            hashed.update(np.ascontiguousarray(numbers).tobytes())
+    return hashed.hexdigest()
+
+
+def equalised(sims: Simulations, rng: Generator) -> Simulations:
+    """Return simulations whose draws weigh the same, where the truths' weights are not known.
+
+    Each draw is kept with the probability of its weight over the largest of its simulation.
+    """
+    if sims.log_weights is None or sims.log_weights_theta is not None:
+        return sims
+    equal = sims._with(
+        log_weights=weights.accepted(sims.log_weights, rng),
+        log_weights_theta=np.zeros(sims.n_sims, np.float32),
+        _resampled=True,
+    )
+    equal._known.centres = None
+    return equal
+
+
+def without(sims: Simulations, *names: str) -> Simulations:
+    """Return the simulations with the named arrays dropped, so that those are not read."""
+    return sims._with(**dict.fromkeys(names))
+
+
+def points_alone(sims: Simulations) -> Simulations:
+    """Return the simulations without observations and log-densities."""
+    return without(sims, "x", "log_prob_samples", "log_prob_theta")
+
+
+def densities_alone(sims: Simulations) -> Simulations:
+    """Return the simulations without observations and points."""
+    densities = sims._with(
+        samples=np.empty((sims.n_draws, sims.n_sims, 0)),
+        theta=np.empty((sims.n_sims, 0)),
+        x=None,
+        names=(),
+    )
+    densities._known.box, densities._known.centres = (np.empty(0), np.empty(0)), None
+    return densities
+
+
+def bare(sims: Simulations) -> Simulations:
+    """Return a single simulation on the host, without draws of weight zero.
+
+    Weights that are all the same are dropped too.
+    """
+    on_host = {name: np.asarray(arrays.host(array)) for name, array in sims._by_name.items()}
+    alone = sims._with(**on_host)
+    if alone.log_weights is None:
+        return alone
+    there = np.flatnonzero(alone.log_weights[:, 0] > -np.inf)
+    alone._set(**{name: a[there] for name, a in alone._by_name.items() if _AXES[name] == 1})
+    own = alone.log_weights_theta
+    if own is not None and (alone.log_weights == own).all():
+        alone._set(log_weights=None, log_weights_theta=None)
+    return alone

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import backends
 from .._base import arrays
 from .._base.types import Array, ArrayLike
-from .stored import Stored, is_stored
+from .stored import Stored
 
 
 def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
@@ -18,7 +19,7 @@ def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
     Draws stay where they are, and truths go there.
     """
     samples = where_it_is("samples", samples, 1)
-    theta = arrays.beside(where_it_is("theta", theta, 0), samples)
+    theta = arrays.to_device_of(where_it_is("theta", theta, 0), samples)
     if theta.ndim == 1:
         theta = theta[:, None]
     if theta.ndim != 2:
@@ -75,7 +76,7 @@ def log_probs(
             f"`{missing}` is missing: log-densities are needed of the draws and of the truths."
         )
     draws = where_it_is("log_prob_samples", draws, 1)
-    truths = arrays.beside(where_it_is("log_prob_theta", truths, 0), draws)
+    truths = arrays.to_device_of(where_it_is("log_prob_theta", truths, 0), draws)
     n_sims = (math.prod(truths.shape) if n_sims is None else n_sims) or 1
     n_draws = (draws.shape[0] if n_draws is None and draws.ndim else n_draws) or 1
     if truths.shape != (n_sims,):
@@ -219,3 +220,80 @@ def needs_parameters(n_dims: int) -> None:
     """Raise if only log-densities came."""
     if not n_dims:
         raise ValueError("this test needs `samples` and `theta`, but only log-densities came.")
+
+
+_ON_INVALID = ("raise", "drop")
+
+
+def pooled_box(samples: Array, theta: Array) -> tuple[Array, Array]:
+    """Return the corners `(low, high)` of the box that holds every truth and every draw."""
+    # Truths and draws must enter alike: a box around the truths alone tells them apart,
+    # and the ranks of an exact posterior are then no longer uniform.
+    if not samples.shape[2]:
+        return np.empty(0), np.empty(0)
+    low, high = backends.of(samples).extent(samples)
+    xp = arrays.namespace(theta)
+    least, most = (arrays.host(end(theta, axis=0)) for end in (xp.amin, xp.amax))
+    return np.minimum(low, least), np.maximum(high, most)
+
+
+def invalid(sims: Any, box: tuple[Array, Array]) -> Array:
+    """Return which simulations hold NaN or infinite values.
+
+    Arguments:
+        sims: The `Simulations`, in memory.
+        box: Their box, which has seen any such point there is.
+    """
+    bad = np.zeros(sims.n_sims, dtype=bool)
+    if not all(np.isfinite(corner).all() for corner in box):
+        for block in sims.blocks():
+            finite = arrays.namespace(block.points).isfinite(block.points)
+            bad[block.here] = ~arrays.host(finite.all(axis=2).all(axis=0))
+    if sims.log_prob_samples is not None:
+        bad |= _without_density(sims.log_prob_samples)
+        bad |= _without_density(sims.log_prob_theta[None])
+    if sims.log_weights is not None:
+        finite = (sims.log_weights < np.inf).all(axis=0)
+        bad |= ~(finite & (sims.log_weights > -np.inf).any(axis=0))
+    if sims.log_weights_theta is not None:
+        bad |= ~(sims.log_weights_theta < np.inf)
+    return bad
+
+
+def _without_density(log_prob: Array) -> Array:
+    # A density of zero is an answer; an infinite one, or none at all, is a failure.
+    bad = (log_prob != log_prob) | (log_prob == np.inf)
+    return arrays.host(bad.any(axis=0))
+
+
+def refuse(invalid: Array, on_invalid: str) -> None:
+    """Raise where simulations are invalid and may not be dropped, or none would be left."""
+    if on_invalid not in _ON_INVALID:
+        raise ValueError(f"`on_invalid` must be 'raise' or 'drop', but got {on_invalid!r}.")
+    n_invalid, n_sims = int(invalid.sum()), len(invalid)
+    if n_invalid and (on_invalid == "raise" or n_invalid == n_sims):
+        advice = (
+            "Failed fits are rarely random, so look at them first; `on_invalid='drop'` "
+            "(`--on-invalid drop`) then leaves whole simulations out, and the result says how "
+            "many."
+            if n_invalid < n_sims
+            else "None is left to test."
+        )
+        raise ValueError(
+            f"{n_invalid} of {n_sims} simulations hold NaN or infinite values, the first at "
+            f"index {int(invalid.argmax())}. {advice}"
+        )
+
+
+_IN_MEMORY = ("__dlpack__", "__array_interface__")
+
+
+def is_stored(value: ArrayLike) -> bool:
+    """Return whether an array is not in memory, as far as can be told."""
+    if isinstance(value, np.memmap):
+        return value.filename is not None and value.mode in ("r", "r+")
+    if isinstance(value, Stored):
+        return True
+    if arrays.package(value) == "pandas" or any(hasattr(value, name) for name in _IN_MEMORY):
+        return False
+    return all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))

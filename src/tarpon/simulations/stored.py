@@ -5,41 +5,16 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from .._base.arrays import package
 from .._base.types import Array, ArrayLike, Ints
 from .sources import PlainZarr, chunk_length, decoded, is_portable, opened
 
 _MOST_AT_ONCE = 256 * 2**20  # bytes of whole chunks that are kept for the blocks to come
-_IN_MEMORY = ("__dlpack__", "__array_interface__")
 _kept = threading.local()
 _NOTHING: tuple[Any, int | None, int, Array] = (None, None, 0, np.empty(0))
-
-
-class Rows(Protocol):
-    """Numbers of simulations, had for a range of them."""
-
-    def __getitem__(self, where: slice, /) -> Array: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Window:
-    """A range of the simulations, asked for as if all were there.
-
-    Arguments:
-        array: Their numbers.
-        start: The place of the first among all.
-    """
-
-    array: Any
-    start: int
-
-    def __getitem__(self, key: Any) -> Array:
-        *before, where = key if isinstance(key, tuple) else (key,)
-        return self.array[(*before, slice(where.start - self.start, where.stop - self.start))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,14 +169,3 @@ class Stored:
 def forget() -> None:
     """Let go of the chunks that were kept for the blocks to come."""
     _kept.slab = _NOTHING
-
-
-def is_stored(value: ArrayLike) -> bool:
-    """Return whether an array is not in memory, as far as can be told."""
-    if isinstance(value, np.memmap):
-        return value.filename is not None and value.mode in ("r", "r+")
-    if isinstance(value, Stored):
-        return True
-    if package(value) == "pandas" or any(hasattr(value, name) for name in _IN_MEMORY):
-        return False
-    return all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))
