@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pickle
 import re
 import resource
 import shutil
@@ -25,7 +26,7 @@ from distributed import Client, LocalCluster
 import tarpon
 from tarpon.cli import main
 from tarpon.runner import Progress
-from tarpon.runner.problem import PARTS, simulated, source
+from tarpon.runner.problem import PARTS, _loaded, simulated, source
 from tarpon.runner.view import said
 
 ROOT = Path(__file__).parents[1]
@@ -168,7 +169,7 @@ def command(*words):
     return [sys.executable, "-m", "tarpon", "run", *map(str, words)]
 
 
-def words(store):
+def words_of(store):
     return ["--store", store, "--n-sims", N_SIMS, "--n-draws", N_DRAWS, "--rng", SEED,
             "--n-workers", 2]  # fmt: skip
 
@@ -257,7 +258,7 @@ class TestDeath:
     @pytest.mark.slow
     def test_of_the_parent(self, problem, tmp_path, expected, answer):
         path, store = problem(HALF), tmp_path / "a"
-        parent = subprocess.Popen(command(path, *words(store)))
+        parent = subprocess.Popen(command(path, *words_of(store)))
         wait_until(lambda: len(contents(store)) >= 4)
         parent.send_signal(signal.SIGKILL)
         parent.wait()
@@ -298,7 +299,7 @@ class TestDeath:
         path, store = problem(HALF), tmp_path / "a"
         # As a shell starts a job: in a group of its own, which gets the signal.
         parent = subprocess.Popen(
-            command(path, *words(store)), stderr=subprocess.PIPE, text=True, process_group=0
+            command(path, *words_of(store)), stderr=subprocess.PIPE, text=True, process_group=0
         )
         wait_until(lambda: len(contents(store)) >= 4)
         os.killpg(parent.pid, signal.SIGINT)
@@ -347,7 +348,7 @@ class TestFullDisk:
     def test_of_a_small_tmpfs(self, problem, tmp_path, expected):
         """Three simulations fit on a disk of 24 kB, all do not; then there is more room."""
         (tmp_path / "disk").mkdir()
-        run = " ".join(command(problem(), *words("disk/a")))
+        run = " ".join(command(problem(), *words_of("disk/a")))
         script = (
             f"mount -t tmpfs -o size=24k tmpfs disk && {run} --n-sims 3 && {run}; "
             f"echo status $?; ls -a disk/a; "
@@ -361,9 +362,9 @@ class TestFullDisk:
         assert "status 2" in said.stdout
         assert ".part" not in said.stdout
         message = re.fullmatch(
-            r"Error: 'disk/a' cannot be written to: No space left on device. The (\d+) "
-            r"simulations in it are safe. When there is room again, the same call goes on from "
-            r"there.",
+            r"Error: 'disk/a/simulations-\d+.npz' cannot be written: No space left on device. The "
+            r"(\d+) simulations in 'disk/a' are safe. When there is room again, the same call "
+            r"goes on from there.",
             " ".join(said.stderr.split()),
         )
         assert 3 <= int(message[1]) < N_SIMS
@@ -377,14 +378,11 @@ class TestFullDisk:
         tarpon.run(path, store=store, **settings(n_sims=3))
         limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1000, 1000))
         said = subprocess.run(
-            command(path, *words(store)),
+            command(path, *words_of(store)),
             preexec_fn=limit, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert said.returncode == 2
-        assert (
-            "cannot be written to: File too large. The 3 simulations in it are safe"
-            in " ".join(said.stderr.split())
-        )
+        assert "cannot be written: File too large. The 3 simulations in" in said.stderr
         assert len(contents(store)) == 3
         assert not list(store.glob("*.part"))
         tarpon.run(path, store=store, **settings())
@@ -579,6 +577,25 @@ class Normal:
         return x / 2 + self.width * np.sqrt(0.5) * rng.normal(size=(n_draws, 1))
 
 
+# How a problem imports from files beside it, and which of them.
+FILES = {
+    "mine.py": "WIDTH = 0.5\n",
+    "own/__init__.py": "from . import deep\n",
+    "own/deep.py": "import plain.end\n",
+    "plain/end.py": "import numpy\n",
+    "numpy.py": "this is not the one that is imported\n",
+    "unrelated.py": "WIDTH = 0.4\n",
+}
+IMPORTS = {
+    "import mine": ["mine"],
+    "def later():\n    import mine": ["mine"],
+    "from own.deep import plain": ["own", "own.deep", "plain.end"],
+    "import own": ["own", "own.deep", "plain.end"],
+    "__import__('importlib').import_module('mi' + 'ne')": ["mine"],
+    "import os, numpy as np": [],
+}
+
+
 class TestAnotherProblem:
     def refused(self, message, given, store, **more):
         with pytest.raises(ValueError, match=message) as refusal:
@@ -601,6 +618,66 @@ class TestAnotherProblem:
         tarpon.run(problem(), store=tmp_path / "a", **settings(n_sims=2))
         commented = "# a comment\n" + TEXT.replace("return rng.normal", "return  rng.normal")
         tarpon.run(problem(text=commented), store=tmp_path / "a", **settings(n_sims=2))
+
+    @pytest.mark.parametrize("line", IMPORTS)
+    def test_modules_that_count(self, problem, tmp_path, line):
+        for name, text in FILES.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        try:
+            modules = source(problem(text=f"{line}\n{TEXT}")).identity()["modules"]
+        finally:
+            for name in ("mine", "own", "own.deep", "plain", "plain.end"):
+                sys.modules.pop(name, None)
+            sys.path.remove(str(tmp_path))
+        assert list(modules) == IMPORTS[line]
+        assert set(modules.values()) <= set(FILES.values())
+
+    @pytest.mark.slow
+    def test_by_a_module_that_it_imports(self, problem, tmp_path):
+        (tmp_path / "mine.py").write_text("WIDTH = 0.5\n")
+        words = command(problem("import mine"), *words_of(tmp_path / "a"))
+
+        def said(text):
+            (tmp_path / "mine.py").write_text(text)
+            bare = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+            done = subprocess.run(words, capture_output=True, text=True, check=False, env=bare)
+            return done.returncode, " ".join(done.stderr.split())
+
+        assert said("WIDTH = 0.5\n") == said("# a comment\nWIDTH = 0.5\n") == (0, "")
+        status, refusal = said("WIDTH = 0.4\n")
+        assert status == 2
+        assert "holds results of another run: modules.mine, line 1, was 'WIDTH = 0.5'" in refusal
+        assert said("WIDTH = 0.5\n") == (0, "")
+
+    def test_by_a_module_that_changes_while_it_runs(self, problem, tmp_path):
+        """A worker that starts later must not mix what others have made with something else."""
+        (tmp_path / "mine.py").write_text("WIDTH = 0.5")
+        found = source(problem("import mine"))
+        again = pickle.loads(pickle.dumps(found))
+        assert again() is found()
+        (tmp_path / "mine.py").write_text("WIDTH = 0.4")
+        _loaded.cache_clear()
+        with pytest.raises(ValueError, match="module 'mine' has changed since the run began"):
+            again()
+
+    def test_by_what_its_class_uses(self, tmp_path):
+        def made(scale, width):
+            def spread():
+                return scale
+
+            class Scaled(Normal):
+                _width = width
+
+                def posterior(self, x, n_draws, rng):
+                    return spread() * self._width * super().posterior(x, n_draws, rng)
+
+            return Scaled()
+
+        tarpon.run(made(1.0, 1.0), store=tmp_path / "a", **settings(n_sims=2))
+        tarpon.run(made(1.0, 1.0), store=tmp_path / "a", **settings(n_sims=2))
+        for other in (made(2.0, 1.0), made(1.0, 2.0)):
+            self.refused("holds results of another run: code.", other, tmp_path / "a")
 
     @pytest.mark.parametrize(
         ("changed", "more", "message"),

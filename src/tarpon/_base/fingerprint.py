@@ -6,8 +6,6 @@ they are made of. Functions and classes of installed packages count by name and 
 
 import hashlib
 import json
-import sys
-import sysconfig
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass
@@ -15,20 +13,29 @@ from enum import Enum
 from functools import cached_property, partial
 from math import isfinite, prod
 from pathlib import Path
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import numpy as np
 
-from .._version import __version__
 from . import arrays, imports
 from .types import ArrayLike
 
 _PIECE_BYTES = 16 * 2**20
 _MOST_TEXT = 2000  # letters of a fingerprint that is kept whole, to say what has changed
-_OURS = __name__.partition(".")[0]
-_PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-_PACKAGES = ("site-packages", "dist-packages")
+_NAME = "(name)"  # of what is found under its name alone
+_OF_C = (GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType)
 _BY_NAME = (Path, range, slice, complex, type(...), np.dtype)
 
 
@@ -142,7 +149,7 @@ class _Teller:
         if isinstance(value, np.ndarray):  # of objects
             return [value.shape, self(name, value.ravel().tolist())]
         if isinstance(value, ModuleType):
-            return _module(value)
+            return imports.described(value)
         if isinstance(value, MethodType):
             return [self(name, value.__func__), self(name, value.__self__)]
         if isinstance(value, partial):
@@ -156,7 +163,7 @@ class _Teller:
     def _function(self, name: str, value: FunctionType) -> Any:
         """Tell a function by its code and by what that refers to."""
         label = f"{value.__module__}.{value.__qualname__}"
-        if version := _version(value.__module__):
+        if version := imports.version(value.__module__):
             return f"{label} {version}"
         used = sorted(_names(value.__code__) & set(value.__globals__))
         cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
@@ -177,21 +184,22 @@ class _Teller:
         ]
         names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
         text = json.dumps([code.co_code.hex(), code.co_flags, names, constants])
-        return f"{_PYTHON} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return f"{imports.PYTHON} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def _class(self, name: str, value: type) -> Any:
         """Tell a class by its functions and by the other values in it."""
         label = f"{value.__module__}.{value.__qualname__}"
-        if version := _version(value.__module__):
+        if version := imports.version(value.__module__):
             return f"{label} {version}"
         members = {key: _unwrapped(one) for key, one in vars(value).items()}
         told = {
             key: self(f"{name}.{key}", one)
             for key, one in members.items()
-            if isinstance(one, FunctionType) or not key.startswith(("__", "_abc_"))
+            if not isinstance(one, _OF_C)
+            and (isinstance(one, FunctionType) or not key.startswith(("__", "_abc_")))
         }
         bases = [self(name, base) for base in value.__bases__ if base is not object]
-        return {"class": label, "bases": bases, **told}
+        return {"(class)": label, "(bases)": bases, **told}
 
     def _object(self, name: str, value: Any) -> Any:
         """Tell an object by its class and by what it is made of."""
@@ -207,7 +215,9 @@ class _Teller:
         except Exception:  # whatever an object raises that cannot be pickled
             return self._unseen(name, value)
         told = {key: self(f"{name}.{key}", one) for key, one in made_of.items()}
-        return {"class": self(name, type(value)), **told}
+        if _NAME in told:
+            return f"{told[_NAME]} {imports.version(value.__module__)}"
+        return {"(class)": self(name, type(value)), **told}
 
     def _unseen(self, name: str, value: object) -> Any:
         kind = type(value)
@@ -225,21 +235,22 @@ def _made_of(value: Any, *, private: bool) -> dict[str, Any]:
         return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
     reduced = value.__reduce_ex__(4)  # as pickle and copy take it to pieces
     if isinstance(reduced, str):
-        return {"name": reduced}
+        return {_NAME: f"{getattr(value, '__module__', '')}.{reduced}"}
     made, given, state, listed, keyed = (*reduced, None, None, None)[:5]
     usual = made.__name__ == "__newobj__" and not given[1:]
-    found: dict[str, Any] = {} if usual else {"made": made, "given": given}
-    found |= {} if listed is None else {"items": list(listed)}
-    found |= {} if keyed is None else {"entries": list(keyed)}
-    for part in state if isinstance(state, tuple) else (state,):
-        attributes = part if isinstance(part, dict) else {} if part is None else {"state": part}
-        found |= {
-            name: one
-            for name, one in attributes.items()
-            if not isinstance(getattr(type(value), str(name), None), cached_property)
-            and (private or not str(name).startswith("_"))
-        }
-    return found
+    found: dict[str, Any] = {} if usual else {"(made)": made, "(given)": given}
+    found |= {} if listed is None else {"(items)": list(listed)}
+    found |= {} if keyed is None else {"(entries)": list(keyed)}
+    slotted = state if isinstance(state, tuple) and len(state) == 2 else (state,)
+    if any(not isinstance(part, dict | None) for part in slotted):
+        return found | {"(state)": state}
+    return found | {
+        name: one
+        for part in slotted
+        for name, one in (part or {}).items()
+        if not isinstance(getattr(type(value), str(name), None), cached_property)
+        and (private or not str(name).startswith("_"))
+    }
 
 
 def _is_array(value: Any) -> bool:
@@ -251,32 +262,6 @@ def _is_array(value: Any) -> bool:
     if arrays.package(value) in ("torch", "jax", "cupy"):
         return True
     return hasattr(value, "__array__") and arrays.package(value) != "pandas"
-
-
-def _module(module: ModuleType) -> str:
-    """Tell a module: one of a package by its version, others by their text and their imports."""
-    name, file = module.__name__, getattr(module, "__file__", None)
-    if (version := _version(name)) or file is None or not Path(file).is_file():
-        return f"{name} {version}".strip()
-    text = Path(file).read_text(encoding="utf-8", errors="replace")
-    texts = json.dumps([text, imports.imported(Path(file), text)])
-    return f"{name} {hashlib.sha256(texts.encode()).hexdigest()[:16]}"
-
-
-def _version(name: str | None) -> str:
-    """Return the version of what a module belongs to, nothing if it is the user's own."""
-    top = str(name).partition(".")[0]
-    if top == _OURS:
-        return __version__
-    module = sys.modules.get(str(name))
-    if module is None or name == "__main__":
-        return ""
-    file = getattr(module, "__file__", None)
-    if file is None:
-        return _PYTHON if top in sys.builtin_module_names else ""
-    if any(part in _PACKAGES for part in Path(file).parts):
-        return str(getattr(sys.modules.get(top), "__version__", "installed"))
-    return _PYTHON if Path(file).is_relative_to(sysconfig.get_path("stdlib")) else ""
 
 
 def _names(code: CodeType) -> set[str]:

@@ -1,12 +1,21 @@
-"""Modules that lie beside a source and that it imports: what it does depends on them, too."""
+"""Modules: those of packages have a version, and those beside a source belong to it."""
 
 import ast
 import hashlib
+import json
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from itertools import accumulate
 from pathlib import Path
+from types import ModuleType
+
+from .._version import __version__
+
+PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+_OURS = __name__.partition(".")[0]
+_PACKAGES = ("site-packages", "dist-packages")
 
 
 def imported(path: Path, text: str, loaded: Iterable[str] = ()) -> dict[str, str]:
@@ -34,6 +43,32 @@ def imported(path: Path, text: str, loaded: Iterable[str] = ()) -> dict[str, str
         package = name if file.stem == "__init__" else name.rpartition(".")[0]
         waiting += _names(found[name], package)
     return dict(sorted(found.items()))
+
+
+def described(module: ModuleType) -> str:
+    """Return what tells a module from others: its version, or its text and its imports."""
+    name, file = module.__name__, getattr(module, "__file__", None)
+    if (version_ := version(name)) or file is None or not Path(file).is_file():
+        return f"{name} {version_}".strip()
+    text = Path(file).read_text(encoding="utf-8", errors="replace")
+    texts = json.dumps([text, imported(Path(file), text)])
+    return f"{name} {hashlib.sha256(texts.encode()).hexdigest()[:16]}"
+
+
+def version(name: str | None) -> str:
+    """Return the version of what a module belongs to, nothing if it is the user's own."""
+    top = str(name).partition(".")[0]
+    if top == _OURS:
+        return __version__
+    module = sys.modules.get(str(name))
+    if module is None or name == "__main__":
+        return ""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return PYTHON if top in sys.builtin_module_names else ""
+    if any(part in _PACKAGES for part in Path(file).parts):
+        return str(getattr(sys.modules.get(top), "__version__", "installed"))
+    return PYTHON if Path(file).is_relative_to(sysconfig.get_path("stdlib")) else ""
 
 
 def _names(text: str, package: str) -> Iterator[str]:

@@ -230,6 +230,44 @@ def is_portable(source: Any) -> bool:
     return isinstance(source, Mapped | InHDF5 | PlainZarr) or package(source) in _PORTABLE
 
 
+def told(source: Any) -> list[str] | None:
+    """Return what tells the files of a source from others: their sizes and times.
+
+    None where no files are known.
+    """
+    if isinstance(source, Arranged):
+        inner = told(source.source)
+        return None if inner is None else [str(source.groups), *inner]
+    if isinstance(source, Joined):
+        every = [told(part) for part in source.parts]
+        return None if None in every else [line for inner in every for line in inner or ()]
+    path = _path(source)
+    if path is None or not path.exists():
+        return None
+    files = (
+        [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    )
+    stats = [(file.relative_to(path), file.stat()) for file in files]
+    place = [str(getattr(source, name, "")) for name in ("name", "offset", "strides")]
+    return place + [f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats]
+
+
+def _path(source: Any) -> Path | None:
+    """Return the file or the folder of a source, if it has one."""
+    kind = package(source)
+    if isinstance(source, Mapped | InHDF5):
+        return Path(source.path)
+    if isinstance(source, PlainZarr):
+        return source.root
+    if kind == "netCDF4":
+        return Path(source.group().filepath())
+    if kind == "xarray":
+        return Path(source.encoding["source"]) if "source" in source.encoding else None
+    if kind == "zarr" and type(source.store).__name__ == "LocalStore":
+        return Path(source.store.root) / source.path
+    return None
+
+
 def decoded(read: Any) -> Array:
     """Return what a read gave as plain numbers, NaN where a file says that there are none."""
     if package(read) in ("dask", "xarray"):
