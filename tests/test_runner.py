@@ -25,9 +25,7 @@ from distributed import Client, LocalCluster
 
 import tarpon
 from tarpon.cli import main
-from tarpon.runner import Progress
 from tarpon.runner.problem import PARTS, _loaded, simulated, source
-from tarpon.runner.view import said
 
 ROOT = Path(__file__).parents[1]
 N_SIMS, N_DRAWS, SEED = 24, 50, 7
@@ -75,7 +73,7 @@ if __name__ == "__main__":
     tarpon.run(
         sys.argv[1], store=sys.argv[2], n_sims=100_000, n_draws={N_DRAWS}, rng={SEED},
         tolerance=0.001, level=1e-9, n_workers=2,
-        progress=lambda now: print(now.n_done, flush=True),
+        progress=lambda stage, n_done, n_total: print(n_done, flush=True),
     )
 """
 
@@ -705,7 +703,7 @@ class TestAnotherProblem:
     def test_two_runs_at_once(self, problem, tmp_path):
         path = problem()
 
-        def meanwhile(_):
+        def meanwhile(*_):
             self.refused("another run is at work", path, tmp_path / "a")
             seen.append(1)
 
@@ -775,16 +773,17 @@ class TestWhenToStop:
                     release.wait(60)
                 return super().posterior(x, n_draws, rng)
 
-        def watch(now):
-            seen.append((now.n_done, now.e_value))
-            if now.n_done == N_SIMS - 1:
+        def watch(stage, n_done, n_total):
+            seen.append((n_done, stage.partition(",")[0]))
+            assert n_total == N_SIMS
+            if n_done == N_SIMS - 1:
                 release.set()
 
         seen = []
         wanted = tarpon.run(Normal(width=0.2), store=tmp_path / "a", **settings())
         slow = Slow(width=0.2)
         study = tarpon.run(slow, store=tmp_path / "b", **settings(progress=watch))
-        assert (N_SIMS - 1, 1.0) in seen
+        assert (N_SIMS - 1, "evidence 1:1 (stops at 40:1)") in seen
         assert study.stopped == wanted.stopped == "inaccurate"
         assert study.monitor.e_value == wanted.monitor.e_value
 
@@ -908,8 +907,19 @@ class TestCommandLine:
         said = CliRunner().invoke(main, ["run", "--help"])
         assert "tarpon run examples/conjugate.py" in said.stdout
 
-    def test_the_line_on_a_terminal_says_it_all(self):
-        now = Progress(12, 1, 100, 3.25, 4.0, 40.0, 0.21, 30)
-        assert said(now) == (
-            "3.25/s · evidence 4 of 40 · coverage ±0.21 · about 30 more · 1 failed"
+    def test_the_line_on_a_terminal_says_it_all(self, tmp_path):
+        class Failing(Normal):
+            def posterior(self, x, n_draws, rng):
+                if x > 1.5:
+                    raise ArithmeticError("no such root")
+                return super().posterior(x, n_draws, rng)
+
+        def watch(stage, n_done, n_total):
+            seen.append(stage)
+
+        seen = []
+        tarpon.run(Failing(), store=tmp_path / "a", **settings(progress=watch))
+        assert re.fullmatch(
+            r"evidence [\d.]+:1 \(stops at 40:1\), coverage ±0\.\d+, about \d+ more, \d+ failed",
+            seen[-1],
         )

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from ._base import arguments, fingerprint
 from ._base.arrays import Results
 from ._base.folders import Folder, about_folder
+from ._base.progress import Progress
 from ._base.types import RNG
 from ._version import __version__
 
@@ -44,7 +45,7 @@ class Engine:
             `Unfinished`; needs `resume`.
         on_missing: `"raise"` takes all blocks from `resume`, which may then be several folders,
             and computes none.
-        progress: Called with what is being done, how many blocks are, and how many there are.
+        progress: Called as `progress(stage, n_done, n_total)` after every block.
         note: What else to write down in the folder.
 
     Example:
@@ -59,7 +60,7 @@ class Engine:
     resume: str | Path | Sequence[str | Path] | None = None
     shard: tuple[int, int] | None = None
     on_missing: str = "compute"
-    progress: Callable[[str, int, int], None] | None = None
+    progress: Progress | None = None
     note: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -112,7 +113,7 @@ class Run:
         """Whether blocks are neither kept nor computed elsewhere."""
         return self.engine.executor is None and not self.folders and not self.engine.progress
 
-    def each(
+    def compute(
         self,
         name: str,
         function: Callable[[Any], Results],

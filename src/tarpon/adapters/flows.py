@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from .._base import arguments, arrays
+from .._base.progress import Progress
 from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
 from . import _torch
-from .sampler import Progress, problem, told
+from .sampler import problem, told
 
 
 def from_flow(
@@ -36,8 +37,8 @@ def from_flow(
         names: One name a parameter.
         on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
         rng: The seed. That of torch stays as it is.
-        progress: Called with what is being done, how many simulations are, and how many there
-            are; without it there is a bar, on a terminal only.
+        progress: Called as `progress(stage, n_done, n_total)`; without it a bar is shown, on a
+            terminal or in a notebook.
 
     Example:
         >>> from torch.distributions import Independent, Normal

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -11,12 +10,10 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from .._base import arguments, threads
-from .._base.progress import Bar
+from .._base.progress import Progress, shown, tracked
 from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations, shapes
 from . import _workers
-
-Progress = Callable[[str, int, int], None]
 
 
 def from_sampler(
@@ -55,8 +52,8 @@ def from_sampler(
         on_invalid: What to do with simulations that have failed, take too long or hold NaN:
             `"raise"` once all others are done, or `"drop"` to leave them out with a warning.
         rng: The seed.
-        progress: Called with what is being done, how many simulations are, and how many there
-            are; without it there is a bar, on a terminal only.
+        progress: Called as `progress(stage, n_done, n_total)`; without it a bar is shown, on a
+            terminal or in a notebook.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -91,13 +88,8 @@ def told(
     calls: Iterator[tuple[int, Any]], n_sims: int, progress: Progress | None
 ) -> Iterator[tuple[int, Any]]:
     """Yield what is drawn, and tell how many of the simulations are done."""
-    watched: AbstractContextManager[Progress | None]
-    watched = Bar() if progress is None else nullcontext(progress)
-    with watched as tell:
-        for n_done, call in enumerate(calls, 1):
-            yield call
-            if tell is not None:
-                tell("draws", n_done, n_sims)
+    with shown(progress) as tell:
+        yield from tracked(calls, "draws", n_sims, tell)
 
 
 def problem(theta: ArrayLike, x: ArrayLike, n_draws: int) -> tuple[Array, Array]:

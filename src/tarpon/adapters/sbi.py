@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from .._base import arguments, arrays
+from .._base.progress import Progress
 from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
 from . import _torch, _workers, chains
-from .sampler import Progress, problem, told
+from .sampler import problem, told
 
 
 def from_sbi(
@@ -48,8 +49,8 @@ def from_sbi(
         on_invalid: What to do with simulations that have failed, take too long or hold NaN:
             `"raise"` once all others are done, or `"drop"` to leave them out with a warning.
         rng: The seed. The global ones of torch and NumPy stay as they are.
-        progress: Called with what is being done, how many simulations are, and how many there
-            are; without it there is a bar, on a terminal only.
+        progress: Called as `progress(stage, n_done, n_total)`; without it a bar is shown, on a
+            terminal or in a notebook.
     """
     truths, observed = problem(theta, x, n_draws)
     n_sims, n_dims = truths.shape

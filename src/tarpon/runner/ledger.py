@@ -37,7 +37,6 @@ class Book:
         for path in store.files(n_sims):
             self._recall(path)
         self.waiting.extend(index for index in range(n_sims) if index not in self.results)
-        self.n_before = len(self.results)
 
     def _recall(self, path: Path) -> None:
         try:
