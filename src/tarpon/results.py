@@ -97,7 +97,7 @@ class Result:
 
     def to_dataset(self) -> "Dataset":
         """Return ranks, their probability integral transform and the curve as a Dataset."""
-        xarray = optional.package("xarray", "io")
+        xarray = optional.package("xarray")
         shape = (self.ranks.n_sims, len(self.names))
         pit = self.ranks.pit(np.random.default_rng(self.seed)).reshape(shape)
         ecp = self.curve.ecp.reshape(-1, len(self.names))
@@ -124,7 +124,7 @@ class Result:
             >>> dict(result.to_datatree()["prior_sbc"].sizes)
             {'chain': 1, 'draw': 500}
         """
-        xarray = optional.package("xarray", "io")
+        xarray = optional.package("xarray")
         dataset = self.to_dataset()
         pit = {
             name.replace("/", "\N{DIVISION SLASH}"): (("chain", "draw"), values[None])
@@ -152,7 +152,7 @@ class Result:
             "adjusted": np.minimum(1.0, len(self.names) * self.p_values),
             "deviation": abs(ecp - self.curve.level[:, None]).max(axis=0),
         }
-        return optional.package("pandas", "io").DataFrame(columns)
+        return optional.package("pandas").DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers and words that a program or a log would store."""

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from .._base import optional
 from .._base.types import ArrayLike
 
 
 def tensor(numbers: ArrayLike) -> Any:
     """Return numbers as a tensor: one that is given as it is, others in single precision."""
-    import torch
-
+    torch = optional.package("torch")
     if isinstance(numbers, torch.Tensor):
         return numbers
     return torch.as_tensor(np.asarray(numbers), dtype=torch.float32)
@@ -26,8 +26,7 @@ def seeded(seed: int, *place: int) -> Iterator[None]:
         seed: The seed of all.
         place: What these numbers are for.
     """
-    import torch
-
+    torch = optional.package("torch")
     state = np.random.get_state()  # noqa: NPY002  what other packages draw from
     words = np.random.SeedSequence(seed, spawn_key=place).generate_state(2)
     with torch.random.fork_rng():

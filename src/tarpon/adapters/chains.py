@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base import optional
 from .._base.types import Array, ArrayLike, Floats
 from ..simulations import Simulations, shapes
 
@@ -164,11 +165,5 @@ def _one_for_each(n_given: int, theta: Array) -> None:
 
 
 def _array_stats() -> Any:
-    try:
-        from arviz_stats.base import array_stats
-    except ImportError as error:
-        raise ImportError(
-            "effective numbers of draws need arviz-stats: install it with "
-            "`pip install tarpon[arviz]`."
-        ) from error
-    return array_stats
+    user = "the effective number of draws"
+    return optional.package("arviz_stats.base", user=user).array_stats

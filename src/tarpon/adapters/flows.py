@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base import arguments, arrays
+from .._base import arguments, arrays, optional
 from .._base.progress import Progress
 from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
@@ -75,8 +75,7 @@ def _batch(
     distribution: Callable[[Any], Any], x: Any, theta: Any, n_draws: int, seeds: tuple[int, int]
 ) -> tuple[Array, Array]:
     """Return the draws for a few observations, and log-densities of the truths and of them."""
-    import torch
-
+    torch = optional.package("torch")
     with torch.no_grad(), _torch.seeded(*seeds):
         given = distribution(x)
         draws = given.sample((n_draws,))

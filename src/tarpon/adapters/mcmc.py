@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base import disk
+from .._base import disk, optional
 from .._base.types import Array, ArrayLike
 from ..simulations import Simulations
 from . import _fits, chains
@@ -169,8 +169,7 @@ def from_emcee(
 
 def _walkers(path: str | Path) -> Array:
     """Return the steps of each walker, `(n_walkers, n_steps, n_dims)`."""
-    import h5py
-
+    h5py = optional.package("h5py")
     path = disk.existing(path)
     try:
         with h5py.File(path, "r") as file:
@@ -185,8 +184,7 @@ def _walkers(path: str | Path) -> Array:
 
 def _own(group: Any, name: str) -> Any:
     """Return what a file itself holds under a name: links may lead to any other file."""
-    import h5py
-
+    h5py = optional.package("h5py")
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
         raise ValueError(f"`{name}` is missing, or a link")
     found = group[name]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base import arguments, arrays
+from .._base import arguments, arrays, optional
 from .._base.progress import Progress
 from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
@@ -104,8 +104,7 @@ def _of_batch(posterior: Any, x: Any, n_draws: int) -> Array:
 
 
 def _of_one(posterior: Any, x: Any, n_draws: int) -> Array:
-    import torch
-
+    torch = optional.package("torch")
     drawn = posterior.sample((n_draws,), x=x[None], show_progress_bars=False)
     if hasattr(posterior, "posteriors"):  # An ensemble gives the draws of its members in turn.
         drawn = drawn[torch.randperm(n_draws)]
@@ -125,8 +124,7 @@ def _log_probs(
     posterior: Any, samples: Array, truths: Array, x: Any, batch_size: int
 ) -> dict[str, Array]:
     """Return the log-densities of draws and truths, by name, where the posterior has any."""
-    import torch
-
+    torch = optional.package("torch")
     log_prob = getattr(posterior, "log_prob_batched", None)
     if log_prob is None or "norm_posterior" not in inspect.signature(log_prob).parameters:
         return {}

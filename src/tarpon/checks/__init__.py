@@ -139,7 +139,7 @@ class Check:
         kind = _TABLES[arguments.one_of("table", table, list(_TABLES))]
         rows = [_row(entry) for entry in getattr(self, table)]
         empty = None if rows else [field.name for field in fields(kind)]
-        return optional.package("pandas", "io").DataFrame(rows, columns=empty)
+        return optional.package("pandas").DataFrame(rows, columns=empty)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""

@@ -124,14 +124,11 @@ def client(address: str | None) -> AbstractContextManager[Any]:
     """Return a client of a Dask scheduler; without an address there is none."""
     if address is None:
         return nullcontext()
-    try:
-        from dask.distributed import Client
-    except ImportError as error:
-        raise ValueError(
-            "--scheduler needs Dask: install it with `pip install tarpon[dask]`."
-        ) from error
-    connect: Callable[[str], AbstractContextManager[Any]] = Client
-    return connect(address)
+    from .._base import optional
+
+    found: AbstractContextManager[Any]
+    found = optional.package("dask.distributed", user="--scheduler").Client(address)
+    return found
 
 
 def options(*several: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:

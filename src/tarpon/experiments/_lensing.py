@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from .. import plots
+from .._base import optional
 from .._base.arrays import Results
 from .._base.threads import n_allowed
 from .._base.types import Array, Floats
@@ -99,19 +99,15 @@ def _draws(
 def _device(lab: Lab) -> str:
     if lab.device != "auto":
         return lab.device
-    if find_spec("torch") is None:
-        return "cpu"
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    torch = optional.installed("torch")
+    return "cuda" if torch is not None and torch.cuda.is_available() else "cpu"
 
 
 def _beside_chains(draws: Array, device: str) -> Any:
     """Return draws where the chains ran, so that they are tested there."""
     if device == "cpu":
         return draws
-    import torch
-
+    torch = optional.package("torch")
     return torch.from_numpy(np.array(draws.swapaxes(0, 1))).to(device).swapaxes(0, 1)
 
 

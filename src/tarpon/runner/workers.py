@@ -19,6 +19,7 @@ from typing import Any, Protocol, Self
 
 from threadpoolctl import threadpool_limits
 
+from .._base import optional
 from .._base.arrays import Results
 from ..engine import Pool
 from .problem import Source, simulated, where
@@ -254,13 +255,10 @@ def _end_with_parent() -> None:
 
 def _pickled(task: Task) -> bytes:
     """Return a task as bytes; with cloudpickle also what a notebook defines."""
-    hint = ""
+    cloudpickle = optional.installed("cloudpickle")
+    hint = "" if cloudpickle else " Or install cloudpickle: `pip install tarpon[run]`."
     try:
-        import cloudpickle as pickler
-    except ImportError:
-        pickler, hint = pickle, " Or install cloudpickle: `pip install tarpon[run]`."
-    try:
-        done: bytes = pickler.dumps(task)
+        done: bytes = (cloudpickle or pickle).dumps(task)
     except Exception as error:
         raise ValueError(
             f"the problem cannot be sent to other processes: {where(error)}. Write it to a file "

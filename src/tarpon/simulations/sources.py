@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base import optional
 from .._base.arrays import package
 from .._base.types import Array, ArrayLike
 
@@ -63,9 +64,7 @@ class InHDF5:
         return cls(path, dataset.name, dataset.shape, dataset.dtype, dataset.chunks)
 
     def __getitem__(self, key: Any) -> Array:
-        import h5py
-
-        with h5py.File(self.path, "r") as file:
+        with optional.package("h5py").File(self.path, "r") as file:
             return file[self.name][key]
 
 

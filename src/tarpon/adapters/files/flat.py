@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..._base import optional
 from ..._base.types import Array, ArrayLike
 from .entries import MOST_ARRAYS, Found, listed, short, size
 
@@ -86,8 +87,7 @@ def safetensors(path: Path, limit: int) -> dict[str, Found]:
 
 def torch(path: Path, limit: int) -> dict[str, Found]:
     """Return the tensors of a dictionary that torch has saved."""
-    import torch
-
+    torch = optional.package("torch")
     with zipfile.ZipFile(path) as archive:  # also refuses the format of before 2020
         members = archive.infolist()
     if any(info.compress_type != zipfile.ZIP_STORED for info in members):

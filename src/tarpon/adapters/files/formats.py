@@ -11,7 +11,6 @@ from .entries import Found, short
 T = TypeVar("T")
 
 _FOLDER = "folder"
-_EXTRAS = {"torch": "torch"}  # where a package comes from, if not from tarpon[io]
 _FORMATS: dict[str, tuple[str, Callable[[Path, int], dict[str, Found]]]] = {
     ".npz": ("an .npz file", flat.npz),
     ".npy": ("an .npy file", flat.npy),
@@ -68,10 +67,7 @@ def trying(path: Path, read: Callable[[], T]) -> T:
     try:
         return read()
     except ImportError as error:
-        extra = _EXTRAS.get(str(error.name), "io")
-        raise ValueError(
-            f"{str(path)!r} needs {error.name}: install it with `pip install tarpon[{extra}]`."
-        ) from error
+        raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
     except Exception as error:  # packages that read files raise whatever comes to their mind
         raise ValueError(
             f"{str(path)!r} cannot be read as {what(path)} of plain arrays: {_said(error)}."

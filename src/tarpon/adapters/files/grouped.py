@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._base import optional
 from ..._base.types import ArrayLike
 from ...simulations.sources import InHDF5
 from .entries import MOST_ARRAYS, Found, listed, refused, short, size, tree
@@ -29,8 +30,7 @@ _PACKED = {"scale_factor", "add_offset"}
 
 def hdf5(path: Path, limit: int) -> dict[str, Found]:
     """Return the datasets of all groups of an HDF5 file; links are refused."""
-    import h5py
-
+    h5py = optional.package("h5py")
     found: dict[str, Found] = {}
     loose: list[str] = []
 
@@ -93,9 +93,8 @@ with h5py.File(sys.argv[1], "r") as file:
 
 def netcdf(path: Path, limit: int) -> dict[str, Found]:
     """Return the variables of all groups of a netCDF file of version 4."""
-    import h5netcdf  # noqa: F401  what xarray reads with
-    import xarray
-
+    optional.package("h5netcdf")  # what xarray reads with
+    xarray = optional.package("xarray")
     inside = hdf5(path, limit)
     for name, array in inside.items():
         if array.refused:
@@ -135,8 +134,7 @@ def zarr(path: Path, limit: int) -> dict[str, Found]:
 
 
 def _in_hdf5(path: Path, array: Any) -> Found:
-    import h5py
-
+    h5py = optional.package("h5py")
     if array.is_virtual or array.external:
         return refused("lies in other files")
     try:
@@ -156,8 +154,7 @@ def _in_hdf5(path: Path, array: Any) -> Found:
 
 
 def _words(path: Path, name: str) -> ArrayLike:
-    import h5py
-
+    h5py = optional.package("h5py")
     with h5py.File(path, "r") as file:
         array = file[name]
         if h5py.check_string_dtype(array.dtype).length is None:
@@ -221,8 +218,7 @@ def _in_zarr(path: Path, name: str, about: dict[str, Any], n_files: int) -> Foun
 
 
 def _open_zarr(path: Path, *, words: bool) -> ArrayLike:
-    import zarr
-
+    zarr = optional.package("zarr")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that words are not yet in Zarr's standard
         array = zarr.open_array(path, mode="r", zarr_format=3)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from ..._base import optional
 from ..._base.threads import each
 from ..._base.types import Array, Floats
 from .galaxies import Galaxies, pictures
@@ -215,7 +216,7 @@ def _cpu() -> _Place:
 
 
 def _cuda(device: str) -> _Place:
-    import torch
+    torch = optional.package("torch")
 
     def normals(rng: Generator) -> Callable[[Any], object]:
         generator = torch.Generator(device).manual_seed(int(rng.integers(2**63)))
