@@ -330,6 +330,65 @@ class TestDeath:
         wait_until(lambda: not alive(child))
 
 
+LACKING = """
+import os
+for name in ("killpg", "setpgid", "getpgid", "link", "O_DIRECTORY", "sched_getaffinity"):
+    delattr(os, name)
+"""
+
+
+class TestOtherSystems:
+    """Processes without groups, files without links, folders that cannot be opened: Windows."""
+
+    @pytest.fixture
+    def env(self, tmp_path):
+        """Every process that Python starts lacks what only POSIX has."""
+        (tmp_path / "lacking").mkdir()
+        (tmp_path / "lacking" / "sitecustomize.py").write_text(LACKING)
+        path = os.pathsep.join([str(tmp_path / "lacking"), os.environ.get("PYTHONPATH", "")])
+        return os.environ | {"PYTHONPATH": path}
+
+    @pytest.mark.slow
+    def test_simulations_that_hang_or_kill_their_worker(self, problem, tmp_path, env, expected):
+        last, first = expected[20]["x"][0], expected[3]["x"][0]
+        path = problem(
+            f"assert not hasattr(os, 'killpg')\n"
+            f"    while x[0] == {last}: pass\n"
+            f"    if x[0] == {first} and once(): os.kill(os.getpid(), signal.SIGKILL)"
+        )
+        limit = ["--time-limit", 5, "--retries", 1, "--json"]
+        said = subprocess.run(
+            command(path, *words_of(tmp_path / "a"), *limit),
+            env=env, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        (failure,) = json.loads(said.stdout)["failures"]
+        assert failure["index"] == 20
+        assert failure["message"] == "took longer than 5 s and was stopped"
+        left = {index: one for index, one in expected.items() if index != 20}
+        assert_same(contents(tmp_path / "a"), left)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+    def test_workers_end_with_their_parent(self, problem, tmp_path, env, expected, number):
+        path, store = problem(HALF), tmp_path / "a"
+        parent = subprocess.Popen(
+            command(path, *words_of(store)), env=env, stderr=subprocess.PIPE, process_group=0
+        )
+        wait_until(lambda: len(contents(store)) >= 4)
+        if number == signal.SIGINT:
+            os.killpg(parent.pid, number)  # as a terminal does, to all of them
+        else:
+            parent.send_signal(number)
+        _, error = parent.communicate(timeout=60)
+        assert b"Traceback" not in error
+        assert parent.returncode == (130 if number == signal.SIGINT else -number)
+        (tmp_path / "go").touch()
+        pids = {int(pid) for pid in (tmp_path / "pids").read_text().split()}
+        wait_until(lambda: not any(alive(pid) for pid in pids))
+        tarpon.run(path, store=store, **processes())
+        assert_same(contents(store), expected)
+
+
 def private_mounts():
     """Return whether this process may have a file system of its own to fill up."""
     if shutil.which("unshare") is None:

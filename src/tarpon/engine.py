@@ -6,11 +6,9 @@ numbers on the block, so that an engine changes when and where things are comput
 else.
 """
 
-import os
 import shlex
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any, TypeAlias
 from ._base import arguments, fingerprint
 from ._base.arrays import Results
 from ._base.folders import Folder, about_folder
+from ._base.pools import Pool
 from ._base.progress import Progress
 from ._base.types import RNG
 from ._version import __version__
@@ -218,44 +217,6 @@ class Run:
                 f"{len(missing)} of {n_blocks} blocks of {name!r} are missing, the first is "
                 f"{missing[0]}. Wait for the other shards, or run those that failed again."
             )
-
-
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """Computes here, or on an executor, one block a worker at a time."""
-
-    executor: Executor | None
-    n_at_once: int
-
-    @classmethod
-    def of(cls, executor: Any) -> "Pool":
-        """Return a pool of an executor or a Dask client, two blocks a worker; or of none."""
-        if executor is None:
-            return cls(None, 1)
-        if hasattr(executor, "get_executor"):  # a Dask client
-            n_workers = sum(executor.ncores().values())
-            return cls(executor.get_executor(pure=False), 2 * max(n_workers, 1))
-        n_workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
-        return cls(executor, 2 * n_workers)
-
-    def submit(self, function: Callable[[Any], Results], task: Any) -> "Future[Results]":
-        """Compute a block; where there is no executor, before this returns."""
-        if self.executor is not None:
-            with warnings.catch_warnings():
-                # Blocks of an array that only this program can read are large, and known to be.
-                warnings.filterwarnings("ignore", message="Sending large graph")
-                return self.executor.submit(_on_one_thread, function, task)
-        here: Future[Results] = Future()
-        here.set_result(function(task))
-        return here
-
-
-def _on_one_thread(function: Callable[[Any], Results], task: Any) -> Results:
-    """Compute a block on one processor, since the other ones have blocks of their own."""
-    from ._base import threads
-
-    with threads.at_most(1):
-        return function(task)
 
 
 def _file(name: str, k: int) -> str:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from .._base import arguments, arrays, optional
+from .._base.pools import within
 from .._base.progress import Progress
 from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
-from . import _torch, _workers, chains
+from . import _gather, _torch, chains
 from .sampler import problem, told
 
 
@@ -61,7 +62,7 @@ def from_sbi(
     n_steps = n_chains * -(-n_draws // n_chains) if n_chains else n_draws
     drawn = _drawn(posterior, each_x, n_steps, size, time_limit, seed)
     found = dict(told(drawn, n_sims, progress))
-    samples = _workers.gathered(found, (n_steps, n_sims, n_dims), on_invalid)
+    samples = _gather.gathered(found, (n_steps, n_sims, n_dims), on_invalid)
     more: dict[str, Any] = {"x": observed, "names": names, "on_invalid": on_invalid}
     if n_chains:
         steps = samples.reshape(n_chains, -1, n_sims, n_dims)
@@ -78,7 +79,7 @@ def _drawn(
         batch = x[start : start + batch_size]
         try:
             with _torch.seeded(seed, 0, start), _calm():
-                found = _workers.within(time_limit, _of_batch, posterior, batch, n_draws)
+                found = within(time_limit, _of_batch, posterior, batch, n_draws)
             yield from enumerate(found.swapaxes(0, 1), start)
         except Exception:  # Whatever is wrong, it may be so with some of them only.
             for k, one in enumerate(batch, start):
@@ -91,7 +92,7 @@ def _alone(
     """Return the draws of one simulation, or why there are none."""
     try:
         with _torch.seeded(*seeds):
-            return _workers.within(time_limit, _of_one, posterior, x, n_draws)
+            return within(time_limit, _of_one, posterior, x, n_draws)
     except Exception as error:
         return error
 

@@ -21,13 +21,14 @@ from threadpoolctl import threadpool_limits
 
 from .._base import optional
 from .._base.arrays import Results
-from ..engine import Pool
+from .._base.pools import Pool
 from .problem import Source, simulated, where
 
 _MOST_STARTS = 3  # of a worker that dies before it has begun
 _BRIEF_SECONDS = 1.0  # of a simulation whose successor is handed out ahead
 _SECONDS_TO_END = 2.0
 _FOREVER = float("inf")
+_GROUPS = hasattr(os, "killpg")  # of processes, which Windows lacks
 
 
 @dataclass(frozen=True)
@@ -220,17 +221,21 @@ class _Worker:
 
 
 def _kill(process: BaseProcess) -> None:
-    """Kill a process and all that it has started."""
-    with suppress(ProcessLookupError, PermissionError):
-        if process.pid is not None and os.getpgid(process.pid) == process.pid:
-            os.killpg(process.pid, signal.SIGKILL)
+    """Kill a process, and where the system has groups all that it has started."""
+    if _GROUPS and process.pid is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(process.pid) == process.pid:
+                os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.join()
 
 
 def _work(pipe: Connection, task: bytes) -> None:
     """Simulate what comes through the pipe until it closes; this is a process of its own."""
-    os.setpgid(0, 0)  # Ctrl-C is for the program that we work for
+    if _GROUPS:
+        os.setpgid(0, 0)  # Ctrl-C is for the program that we work for
+    else:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.dup2(2, 1)  # and so is its output
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = "1"  # the other processors have simulations of their own
@@ -250,7 +255,9 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
-    os.killpg(0, signal.SIGKILL)
+    if _GROUPS:
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
 
 
 def _pickled(task: Task) -> bytes:
