@@ -4,10 +4,12 @@ import io
 import json
 import os
 import resource
+import runpy
 import subprocess
 import sys
 import threading
 import zipfile
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from tarpon._base import disk, folders
 from tarpon.problems import zoo
 from tarpon.sequential.adversaries import Quadratic
 
+CORPUS = Path(__file__).parent / "corpus"
 SIMS = zoo("exact", n_sims=30, n_draws=20, rng=0)
 FULL = """
 import sys, tarpon
@@ -298,3 +301,31 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     with pytest.raises(ValueError, match=r"has no about.json, but 'thesis.tex'"):
         tarpon.sbc(SIMS, rng=0, engine=Engine(resume=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+FUZZ = runpy.run_path(str(Path(__file__).with_name("fuzz_results.py")))
+FOUND = sorted(CORPUS.glob("saved_*"))
+
+
+@pytest.mark.parametrize("target", FUZZ["FEEDS"])
+def test_files_that_were_changed_at_random_do_no_harm(target, tmp_path):
+    rng = np.random.default_rng(0)
+    for _ in range(10 if target in ("saved_block", "saved_about", "saved_store") else 300):
+        FUZZ["feed"](target, rng.bytes(40), tmp_path)
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.name)
+def test_what_a_fuzzer_found_stays_fixed(path, tmp_path):
+    FUZZ["feed"](path.name.partition("-")[0], path.read_bytes(), tmp_path)
+
+
+def test_inputs_of_the_fuzzer_change_good_files_and_bad_ones_are_refused(tmp_path):
+    """Or the test above would be of no worth: some are loaded, most are not."""
+    good, rng = FUZZ["good"]("saved_result"), np.random.default_rng(0)
+    n_loaded = 0
+    for _ in range(100):
+        (tmp_path / "a.npz").write_bytes(FUZZ["changed"](good, rng.bytes(40)))
+        with suppress(ValueError):
+            tarpon.load(tmp_path / "a.npz")
+            n_loaded += 1
+    assert 2 < n_loaded < 50

@@ -595,8 +595,8 @@ def test_files_in_the_wrong_place_are_computed_again(problem, tmp_path, expected
     shutil.copy(tmp_path / "b" / "simulations-000000.npz", first)
     study = tarpon.run(path, store=store, **settings())
     assert [note.partition(".npz' ")[2] for note in study.notes] == [
-        "was written for another run or another name. It was set aside, and what it held is "
-        "computed again."
+        "was written for another run or another name, or has changed since. It was set aside, "
+        "and what it held is computed again."
     ] * 2
     assert_same(contents(store), expected)
 

@@ -17,7 +17,8 @@ from typing import Any
 import filelock
 import numpy as np
 
-from . import arguments, disk
+from . import arguments, arrays, disk
+from .fingerprint import of_array
 from .types import RNG, Array
 
 _ABOUT, _LOCK = "about.json", "lock"
@@ -77,17 +78,24 @@ class Folder:
 
     def save(self, name: str, arrays_by_name: Mapping[str, Array]) -> None:
         """Write a record of the folder."""
-        disk.save(self.path / name, _KIND, {"key": self.key, "name": name}, arrays_by_name)
+        arrays_there = {key: arrays.host(array) for key, array in arrays_by_name.items()}
+        disk.save(self.path / name, _KIND, self._about(name, arrays_there), arrays_there)
 
     def load(self, name: str) -> dict[str, Array]:
-        """Return the arrays of a record, or raise `ValueError` if it is not what it must be."""
+        """Return the arrays of a record, or raise `ValueError` if it is not what was written."""
         record = disk.load(self.path / name)
-        written = tuple(record.about.get(part) for part in ("kind", "key", "name"))
-        if written != (_KIND, self.key, name):
+        about = {"kind": _KIND} | self._about(name, record.arrays)
+        if any(record.about.get(entry) != value for entry, value in about.items()):
             raise ValueError(
-                f"{str(self.path / name)!r} was written for another run or another name."
+                f"{str(self.path / name)!r} was written for another run or another name, or has "
+                f"changed since."
             )
         return record.arrays
+
+    def _about(self, name: str, arrays_there: Mapping[str, Array]) -> dict[str, Any]:
+        """Return what a record of these arrays says about itself."""
+        told = {key: of_array(array) for key, array in arrays_there.items()}
+        return {"key": self.key, "name": name, "arrays": told}
 
 
 def about_folder(path: Path) -> dict[str, Any]:
