@@ -577,7 +577,8 @@ def test_a_damaged_file_is_named_and_computed_again(problem, tmp_path, expected,
     broken.write_bytes(noise)
     study = tarpon.run(path, store=store, **settings())
     (note,) = study.notes
-    assert f"{str(broken)!r} is damaged" in note
+    assert note.startswith(repr(str(broken)))
+    assert "is damaged" in note or "has changed since" in note
     assert "set aside, and what it held is computed again" in note
     assert note in str(study)
     assert_same(contents(store), expected)

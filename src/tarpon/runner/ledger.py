@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .._base import disk
 from .._base.arrays import Results
 from ..simulations import Simulations
 from .store import Failure, Store, stacked
@@ -41,14 +40,11 @@ class Book:
     def _recall(self, path: Path) -> None:
         try:
             found = self.store.read(path)
-            with disk.checking(path):
-                for results in found.values():
-                    if unlike := self._unlike(results):
-                        raise ValueError(unlike.message)
         except ValueError as damage:
             self.store.set_aside(path)
             self.notes.append(f"{damage} It was set aside, and what it held is computed again.")
             return
+        self.shapes = {name: array.shape for name, array in next(iter(found.values())).items()}
         self.results |= {k: results for k, results in found.items() if k < self.n_sims}
 
     def __enter__(self) -> "Book":

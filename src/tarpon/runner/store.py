@@ -71,11 +71,11 @@ class Store:
     def read(self, path: Path) -> dict[int, Results]:
         """Return the simulations of a file; raise `ValueError` if it is damaged."""
         arrays = self.folder.load(path.name)
-        with disk.checking(path):
-            found = _separated(arrays)
-            if path.name != _name(min(found)):
-                raise ValueError("its name is that of another simulation")
-        return found
+        indices = arrays.pop(_INDEX)
+        return {
+            int(index): {name: many.take(k, _AXES.get(name, 0)) for name, many in arrays.items()}
+            for k, index in enumerate(indices)
+        }
 
     def set_aside(self, path: Path) -> None:
         """Take a file that is damaged out of the way."""
@@ -102,21 +102,6 @@ class Store:
 
 def _name(index: int) -> str:
     return f"simulations-{index:06d}.npz"
-
-
-def _separated(arrays: Results) -> dict[int, Results]:
-    """Return the simulations of a file by index."""
-    indices = arrays.pop(_INDEX, np.empty(0))
-    unlike = not {"theta", "samples", "x"} <= arrays.keys() or any(
-        many.dtype.kind == "U" or many.shape[_AXES.get(name, 0) :][:1] != indices.shape
-        for name, many in arrays.items()
-    )
-    if indices.dtype.kind != "i" or not len(indices) or min(indices) < 0 or unlike:
-        raise ValueError("it does not say which simulations it holds")
-    return {
-        int(index): {name: many.take(k, axis=_AXES.get(name, 0)) for name, many in arrays.items()}
-        for k, index in enumerate(indices)
-    }
 
 
 def n_kept(path: Path) -> int:
