@@ -68,9 +68,10 @@ def test_a_folder_that_may_not_be_written_is_named(tmp_path, monkeypatch):
     def refuse(self, *_, **__):
         raise PermissionError(13, "Permission denied", str(self))
 
+    result = saved("result")
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(PermissionError, match=r"a\.npz' cannot be written: Permission denied\."):
-        saved("result").save(tmp_path / "a.npz")
+        result.save(tmp_path / "a.npz")
 
 
 class TestReplacing:
