@@ -77,8 +77,8 @@ def run_seconds(work: str, n_sims: int) -> tuple[float, float]:
             level=1e-6,
             n_workers=N_WORKERS,
             rng=0,
-            progress=lambda now: seen.append(
-                (time.perf_counter(), time.process_time(), now.n_done)
+            progress=lambda _, n_done, __: seen.append(
+                (time.perf_counter(), time.process_time(), n_done)
             ),
         )
     first = next(look for look in seen if look[2])

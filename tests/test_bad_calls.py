@@ -134,7 +134,7 @@ GOOD = {
         {"rng": 8, "add": (SIMS,)},
     ),
     "Monitor.save": (MONITOR.save, {"path": "m.npz"}),
-    "Monitor.load": (lambda **given: (MONITOR.save("m.npz"), tarpon.Monitor.load(**given)),
+    "load of a monitor": (lambda **given: (MONITOR.save("m.npz"), tarpon.load(**given)),
                      {"path": "m.npz"}),
     "adversary": (bet_on, {"adversary": adversaries.Quadratic()}),
     "Quadratic": (adversaries.Quadratic, {"penalty": 1.0}),
@@ -443,10 +443,10 @@ BAD = {
         ({"path": 5}, TypeError, "`path` must be the path of a file, .* but got 5"),
         ({"path": "no/such/m.npz"}, FileNotFoundError, "there is no folder 'no/such'"),
     ],
-    "Monitor.load": [
+    "load of a monitor": [
         ({"path": None}, TypeError, "`path` must be the path of a file, .* but got None"),
         ({"path": "none.npz"}, FileNotFoundError, "there is no file 'none.npz'"),
-        ({"adversary": adversaries.Quadratic()}, ValueError, "leave `adversary=` out"),
+        ({"adversary": adversaries.Quadratic()}, ValueError, "remove `adversary=`"),
         ({"adversary": 5}, TypeError, "`adversary` must be an object with `fit.* but got 5"),
     ],
     "adversary": [

@@ -161,7 +161,7 @@ class TestMisuse:
 
     def test_merge_refuses_other_folders(self, tmp_path):
         self.fails(f"there is no folder '{tmp_path / 'a'}'.", "merge", tmp_path / "a")
-        self.fails("it holds no about.json.", "merge", tmp_path)
+        self.fails("is no folder of results: it has no about.json.", "merge", tmp_path)
 
 
 def test_demo_prints_a_table_and_writes_a_figure(tmp_path):

@@ -9,7 +9,7 @@ from tarpon._base.text import in_digits
 from tarpon.cli import main
 from tarpon.experiments import EXPERIMENTS, Claim, Lab, reproduce
 from tarpon.experiments._lab import about
-from tarpon.experiments._lensing import Store
+from tarpon.experiments._lensing import _draws
 from tarpon.problems import Galaxies, Lensing
 
 FAST = {"bias"}
@@ -84,41 +84,37 @@ def test_chains_that_were_cut_off_go_on_from_there(small, tmp_path):
     class Cut(Exception):
         """A run that ends in the middle."""
 
-    def cut_off(items, total, label):
-        for k, item in enumerate(items):
-            if k == 2:
-                raise Cut
-            yield item
+    def cut_off(stage, n_done, n_total):
+        assert (stage, n_total) == ("chains", 5)
+        if n_done == 2:
+            raise Cut
 
     def counting(*args):
         sampled.append(len(args[0]))
         return sampler(*args)
 
     counting.problem, counting.chains, counting.device = sampler.problem, sampler.chains, "cpu"
+    folder = tmp_path / "chains"
     with pytest.raises(Cut):
-        Store(Lab(tmp_path, track=cut_off), counting, x, n_draws=7).fill()
-    before = sum(sampled)
-    resumed = Store(Lab(tmp_path), counting, x, n_draws=7)
-    done = len(list(resumed.folder.glob("block-*")))
-    assert done >= 2
-    draws = resumed.fill()
-    assert sum(sampled) == len(x)
-    assert before == sum(sampled[:done])
-    whole = Store(Lab(tmp_path / "other"), sampler, x, n_draws=7).fill()
+        _draws(Lab(tmp_path, progress=cut_off), counting, x, 7, folder)
+    done = {path: path.stat().st_mtime_ns for path in folder.glob("chains-*.npz")}
+    assert len(done) >= 2
+    before = len(sampled)
+    draws = _draws(Lab(tmp_path), counting, x, 7, folder)
+    assert len(sampled) - before == 5 - len(done)
+    assert done.items() <= {path: path.stat().st_mtime_ns for path in folder.iterdir()}.items()
+    whole = _draws(Lab(tmp_path), sampler, x, 7, tmp_path / "other")
     for name, one in draws.items():
         assert one.shape == (7, 23, 3)
         np.testing.assert_array_equal(one, whole[name])
-    resumed.remove()
-    assert not resumed.folder.exists()
 
 
 def test_other_settings_never_meet_the_same_chains(small, tmp_path):
     sampler, x = small
-    stores = [
-        Store(Lab(tmp_path, seed=seed), sampler, x[:n], n_draws=n_draws)
-        for seed, n, n_draws in ((0, 23, 7), (1, 23, 7), (0, 22, 7), (0, 23, 8))
-    ]
-    assert len({store.folder for store in stores}) == 4
+    _draws(Lab(tmp_path), sampler, x, 7, tmp_path / "chains")
+    for seed, n, n_draws, differs in ((1, 23, 7, "seed"), (0, 22, 7, "x"), (0, 23, 8, "n_draws")):
+        with pytest.raises(ValueError, match=f"results of another run: {differs} was"):
+            _draws(Lab(tmp_path, seed=seed), sampler, x[:n], n_draws, tmp_path / "chains")
 
 
 def test_the_command_line_prints_and_writes(tmp_path):

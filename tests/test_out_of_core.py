@@ -438,7 +438,7 @@ class TestFolder:
             tarpon.sbc(self.sims(), rng=1, engine=Engine(resume=tmp_path, shard=(0, 2)))
         with pytest.raises(ValueError, match="3 of 6 blocks of 'counts' are missing"):
             tarpon.sbc(self.sims(), engine=Engine(resume=tmp_path, on_missing="raise"))
-        with pytest.raises(FileNotFoundError, match="holds no results"):
+        with pytest.raises(FileNotFoundError, match="there is no folder"):
             tarpon.sbc(self.sims(), engine=Engine(resume=tmp_path / "b", on_missing="raise"))
 
     def test_progress_of_blocks_is_reported(self):

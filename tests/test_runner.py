@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pickle
 import re
 import resource
 import shutil
@@ -24,9 +25,7 @@ from distributed import Client, LocalCluster
 
 import tarpon
 from tarpon.cli import main
-from tarpon.runner import Progress
-from tarpon.runner.problem import PARTS, simulated, source
-from tarpon.runner.view import said
+from tarpon.runner.problem import PARTS, _loaded, simulated, source
 
 ROOT = Path(__file__).parents[1]
 N_SIMS, N_DRAWS, SEED = 24, 50, 7
@@ -74,7 +73,7 @@ if __name__ == "__main__":
     tarpon.run(
         sys.argv[1], store=sys.argv[2], n_sims=100_000, n_draws={N_DRAWS}, rng={SEED},
         tolerance=0.001, level=1e-9, n_workers=2,
-        progress=lambda now: print(now.n_done, flush=True),
+        progress=lambda stage, n_done, n_total: print(n_done, flush=True),
     )
 """
 
@@ -124,7 +123,7 @@ def contents(folder):
     for path in Path(folder).glob("simulations-*.npz"):
         with np.load(path) as file:
             arrays = dict(file)
-        arrays.pop("owner")
+        arrays.pop("about")
         indices = arrays.pop("index").tolist()
         assert path.name == f"simulations-{indices[0]:06d}.npz"
         for k, index in enumerate(indices):
@@ -168,7 +167,7 @@ def command(*words):
     return [sys.executable, "-m", "tarpon", "run", *map(str, words)]
 
 
-def words(store):
+def words_of(store):
     return ["--store", store, "--n-sims", N_SIMS, "--n-draws", N_DRAWS, "--rng", SEED,
             "--n-workers", 2]  # fmt: skip
 
@@ -259,7 +258,7 @@ class TestDeath:
     @pytest.mark.slow
     def test_death_of_the_parent(self, problem, tmp_path, expected, answer):
         path, store = problem(HALF), tmp_path / "a"
-        parent = subprocess.Popen(command(path, *words(store)))
+        parent = subprocess.Popen(command(path, *words_of(store)))
         wait_until(lambda: len(contents(store)) >= 4)
         parent.send_signal(signal.SIGKILL)
         parent.wait()
@@ -300,7 +299,7 @@ class TestDeath:
         path, store = problem(HALF), tmp_path / "a"
         # As a shell starts a job: in a group of its own, which gets the signal.
         parent = subprocess.Popen(
-            command(path, *words(store)), stderr=subprocess.PIPE, text=True, process_group=0
+            command(path, *words_of(store)), stderr=subprocess.PIPE, text=True, process_group=0
         )
         wait_until(lambda: len(contents(store)) >= 4)
         os.killpg(parent.pid, signal.SIGINT)
@@ -333,6 +332,65 @@ class TestDeath:
         wait_until(lambda: not alive(child))
 
 
+LACKING = """
+import os
+for name in ("killpg", "setpgid", "getpgid", "link", "O_DIRECTORY", "sched_getaffinity"):
+    delattr(os, name)
+"""
+
+
+class TestOtherSystems:
+    """Processes without groups, files without links, folders that cannot be opened: Windows."""
+
+    @pytest.fixture
+    def env(self, tmp_path):
+        """Every process that Python starts lacks what only POSIX has."""
+        (tmp_path / "lacking").mkdir()
+        (tmp_path / "lacking" / "sitecustomize.py").write_text(LACKING)
+        path = os.pathsep.join([str(tmp_path / "lacking"), os.environ.get("PYTHONPATH", "")])
+        return os.environ | {"PYTHONPATH": path}
+
+    @pytest.mark.slow
+    def test_simulations_that_hang_or_kill_their_worker(self, problem, tmp_path, env, expected):
+        last, first = expected[20]["x"][0], expected[3]["x"][0]
+        path = problem(
+            f"assert not hasattr(os, 'killpg')\n"
+            f"    while x[0] == {last}: pass\n"
+            f"    if x[0] == {first} and once(): os.kill(os.getpid(), signal.SIGKILL)"
+        )
+        limit = ["--time-limit", 5, "--retries", 1, "--json"]
+        said = subprocess.run(
+            command(path, *words_of(tmp_path / "a"), *limit),
+            env=env, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        (failure,) = json.loads(said.stdout)["failures"]
+        assert failure["index"] == 20
+        assert failure["message"] == "took longer than 5 s and was stopped"
+        left = {index: one for index, one in expected.items() if index != 20}
+        assert_same(contents(tmp_path / "a"), left)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+    def test_workers_end_with_their_parent(self, problem, tmp_path, env, expected, number):
+        path, store = problem(HALF), tmp_path / "a"
+        parent = subprocess.Popen(
+            command(path, *words_of(store)), env=env, stderr=subprocess.PIPE, process_group=0
+        )
+        wait_until(lambda: len(contents(store)) >= 4)
+        if number == signal.SIGINT:
+            os.killpg(parent.pid, number)  # as a terminal does, to all of them
+        else:
+            parent.send_signal(number)
+        _, error = parent.communicate(timeout=60)
+        assert b"Traceback" not in error
+        assert parent.returncode == (130 if number == signal.SIGINT else -number)
+        (tmp_path / "go").touch()
+        pids = {int(pid) for pid in (tmp_path / "pids").read_text().split()}
+        wait_until(lambda: not any(alive(pid) for pid in pids))
+        tarpon.run(path, store=store, **processes())
+        assert_same(contents(store), expected)
+
+
 def private_mounts():
     """Return whether this process may have a file system of its own to fill up."""
     if shutil.which("unshare") is None:
@@ -349,7 +407,7 @@ class TestFullDisk:
     def test_full_disk_of_a_small_tmpfs(self, problem, tmp_path, expected):
         """Three simulations fit on a disk of 24 kB, all do not; then there is more room."""
         (tmp_path / "disk").mkdir()
-        run = " ".join(command(problem(), *words("disk/a")))
+        run = " ".join(command(problem(), *words_of("disk/a")))
         script = (
             f"mount -t tmpfs -o size=24k tmpfs disk && {run} --n-sims 3 && {run}; "
             f"echo status $?; ls -a disk/a; "
@@ -363,9 +421,9 @@ class TestFullDisk:
         assert "status 2" in said.stdout
         assert ".part" not in said.stdout
         message = re.fullmatch(
-            r"Error: 'disk/a' cannot be written to: No space left on device. The (\d+) "
-            r"simulations in it are safe. When there is room again, the same call goes on from "
-            r"there.",
+            r"Error: 'disk/a/simulations-\d+.npz' cannot be written: No space left on device. The "
+            r"(\d+) simulations in 'disk/a' are safe. When there is room again, the same call "
+            r"goes on from there.",
             " ".join(said.stderr.split()),
         )
         assert 3 <= int(message[1]) < N_SIMS
@@ -379,14 +437,11 @@ class TestFullDisk:
         tarpon.run(path, store=store, **settings(n_sims=3))
         limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1000, 1000))
         said = subprocess.run(
-            command(path, *words(store)),
+            command(path, *words_of(store)),
             preexec_fn=limit, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert said.returncode == 2
-        assert (
-            "cannot be written to: File too large. The 3 simulations in it are safe"
-            in " ".join(said.stderr.split())
-        )
+        assert "cannot be written: File too large. The 3 simulations in" in said.stderr
         assert len(contents(store)) == 3
         assert not list(store.glob("*.part"))
         tarpon.run(path, store=store, **settings())
@@ -524,8 +579,9 @@ def test_a_damaged_file_is_named_and_computed_again(problem, tmp_path, expected,
     broken.write_bytes(noise)
     study = tarpon.run(path, store=store, **settings())
     (note,) = study.notes
-    assert f"{str(broken)!r} is damaged" in note
-    assert "set aside, and what it held computed again" in note
+    assert note.startswith(repr(str(broken)))
+    assert "is damaged" in note or "has changed since" in note
+    assert "set aside, and what it held is computed again" in note
     assert note in str(study)
     assert_same(contents(store), expected)
     assert (store / f"damaged-{broken.name}").read_bytes() == noise
@@ -541,9 +597,10 @@ def test_files_in_the_wrong_place_are_computed_again(problem, tmp_path, expected
     shutil.copy(first, last)
     shutil.copy(tmp_path / "b" / "simulations-000000.npz", first)
     study = tarpon.run(path, store=store, **settings())
-    assert [note.partition(":")[0] for note in study.notes] == [
-        f"{str(wrong)!r} is of another store or another simulation" for wrong in (first, last)
-    ]
+    assert [note.partition(".npz' ")[2] for note in study.notes] == [
+        "was written for another run or another name, or has changed since. It was set aside, "
+        "and what it held is computed again."
+    ] * 2
     assert_same(contents(store), expected)
 
 
@@ -580,19 +637,38 @@ class Normal:
         return x / 2 + self.width * np.sqrt(0.5) * rng.normal(size=(n_draws, 1))
 
 
+# How a problem imports from files beside it, and which of them.
+FILES = {
+    "mine.py": "WIDTH = 0.5\n",
+    "own/__init__.py": "from . import deep\n",
+    "own/deep.py": "import plain.end\n",
+    "plain/end.py": "import numpy\n",
+    "numpy.py": "this is not the one that is imported\n",
+    "unrelated.py": "WIDTH = 0.4\n",
+}
+IMPORTS = {
+    "import mine": ["mine"],
+    "def later():\n    import mine": ["mine"],
+    "from own.deep import plain": ["own", "own.deep", "plain.end"],
+    "import own": ["own", "own.deep", "plain.end"],
+    "__import__('importlib').import_module('mi' + 'ne')": ["mine"],
+    "import os, numpy as np": [],
+}
+
+
 class TestAnotherProblem:
     def refused(self, message, given, store, **more):
         with pytest.raises(ValueError, match=message) as refusal:
             tarpon.run(given, store=store, **settings(**more))
-        if "holds simulations" in message:
-            assert "give this run a store of its own, or delete that one" in str(refusal.value)
+        if "holds results" in message:
+            assert "give this run a folder of its own, or delete that one" in str(refusal.value)
 
     def test_another_problem_by_its_source(self, problem, tmp_path):
         store = tmp_path / "a"
         tarpon.run(problem(), store=store, **settings(n_sims=2))
         wrong = TEXT.replace("np.sqrt(0.5)", "np.sqrt(0.4)")
         message = (
-            r"holds simulations of another problem: line \d+ of its source was "
+            r"holds results of another run: source, line \d+, was "
             r".*sqrt\(0.5\).* and is .*sqrt\(0.4\)"
         )
         self.refused(message, problem(text=wrong), store)
@@ -602,6 +678,66 @@ class TestAnotherProblem:
         tarpon.run(problem(), store=tmp_path / "a", **settings(n_sims=2))
         commented = "# a comment\n" + TEXT.replace("return rng.normal", "return  rng.normal")
         tarpon.run(problem(text=commented), store=tmp_path / "a", **settings(n_sims=2))
+
+    @pytest.mark.parametrize("line", IMPORTS)
+    def test_modules_that_count(self, problem, tmp_path, line):
+        for name, text in FILES.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        try:
+            modules = source(problem(text=f"{line}\n{TEXT}")).identity()["modules"]
+        finally:
+            for name in ("mine", "own", "own.deep", "plain", "plain.end"):
+                sys.modules.pop(name, None)
+            sys.path.remove(str(tmp_path))
+        assert list(modules) == IMPORTS[line]
+        assert set(modules.values()) <= set(FILES.values())
+
+    @pytest.mark.slow
+    def test_by_a_module_that_it_imports(self, problem, tmp_path):
+        (tmp_path / "mine.py").write_text("WIDTH = 0.5\n")
+        words = command(problem("import mine"), *words_of(tmp_path / "a"))
+
+        def said(text):
+            (tmp_path / "mine.py").write_text(text)
+            bare = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+            done = subprocess.run(words, capture_output=True, text=True, check=False, env=bare)
+            return done.returncode, " ".join(done.stderr.split())
+
+        assert said("WIDTH = 0.5\n") == said("# a comment\nWIDTH = 0.5\n") == (0, "")
+        status, refusal = said("WIDTH = 0.4\n")
+        assert status == 2
+        assert "holds results of another run: modules.mine, line 1, was 'WIDTH = 0.5'" in refusal
+        assert said("WIDTH = 0.5\n") == (0, "")
+
+    def test_by_a_module_that_changes_while_it_runs(self, problem, tmp_path):
+        """A worker that starts later must not mix what others have made with something else."""
+        (tmp_path / "mine.py").write_text("WIDTH = 0.5")
+        found = source(problem("import mine"))
+        again = pickle.loads(pickle.dumps(found))
+        assert again() is found()
+        (tmp_path / "mine.py").write_text("WIDTH = 0.4")
+        _loaded.cache_clear()
+        with pytest.raises(ValueError, match="module 'mine' has changed since the run began"):
+            again()
+
+    def test_by_what_its_class_uses(self, tmp_path):
+        def made(scale, width):
+            def spread():
+                return scale
+
+            class Scaled(Normal):
+                _width = width
+
+                def posterior(self, x, n_draws, rng):
+                    return spread() * self._width * super().posterior(x, n_draws, rng)
+
+            return Scaled()
+
+        tarpon.run(made(1.0, 1.0), store=tmp_path / "a", **settings(n_sims=2))
+        tarpon.run(made(1.0, 1.0), store=tmp_path / "a", **settings(n_sims=2))
+        for other in (made(2.0, 1.0), made(1.0, 2.0)):
+            self.refused("holds results of another run: code.", other, tmp_path / "a")
 
     @pytest.mark.parametrize(
         ("changed", "more", "message"),
@@ -614,20 +750,22 @@ class TestAnotherProblem:
     )
     def test_another_problem_by_its_settings(self, tmp_path, changed, more, message):
         tarpon.run(Normal(), store=tmp_path / "a", **settings(n_sims=2))
-        message = f"holds simulations of another problem: {message}"
+        message = f"holds results of another run: {message}"
         self.refused(message, Normal(**changed), tmp_path / "a", **more)
 
     def test_a_store_of_something_else_is_refused(self, problem, tmp_path):
         (tmp_path / "a").mkdir()
         (tmp_path / "a" / "thesis.tex").touch()
         self.refused(
-            "is no store: it has no about.json, but 'thesis.tex'", problem(), tmp_path / "a"
+            "is no folder of results: it has no about.json, but 'thesis.tex'",
+            problem(),
+            tmp_path / "a",
         )
 
     def test_two_runs_in_one_store_are_refused(self, problem, tmp_path):
         path = problem()
 
-        def meanwhile(_):
+        def meanwhile(*_):
             self.refused("another run is at work", path, tmp_path / "a")
             seen.append(1)
 
@@ -695,16 +833,17 @@ class TestWhenToStop:
                     release.wait(60)
                 return super().posterior(x, n_draws, rng)
 
-        def watch(now):
-            seen.append((now.n_done, now.e_value))
-            if now.n_done == N_SIMS - 1:
+        def watch(stage, n_done, n_total):
+            seen.append((n_done, stage.partition(",")[0]))
+            assert n_total == N_SIMS
+            if n_done == N_SIMS - 1:
                 release.set()
 
         seen = []
         wanted = tarpon.run(Normal(width=0.2), store=tmp_path / "a", **settings())
         slow = Slow(width=0.2)
         study = tarpon.run(slow, store=tmp_path / "b", **settings(progress=watch))
-        assert (N_SIMS - 1, 1.0) in seen
+        assert (N_SIMS - 1, "evidence 1:1 (stops at 40:1)") in seen
         assert study.stopped == wanted.stopped == "inaccurate"
         assert study.monitor.e_value == wanted.monitor.e_value
 
@@ -753,11 +892,11 @@ class TestProblems:
             return source(Normal(scale=scale)).identity()["settings"]["scale"]
 
         assert told(1.0) == told(1.0) != told(2.0)
-        assert told(1.0)["f"].startswith("def flip(data)")
+        assert told(1.0)["f"]["function"].endswith("test_runner.flip")
         assert told(1.0)["list"] == [1, [2.0, "a"]]
         endless = []
         endless.append(endless)
-        assert "'list'" in str(told(1.0, endless)["deep"])
+        assert "as before" in str(told(1.0, endless)["deep"])
 
     def test_an_object_without_a_source_is_refused(self):
         names = {"__name__": "nowhere"}
@@ -828,8 +967,19 @@ class TestCommandLine:
         said = CliRunner().invoke(main, ["run", "--help"])
         assert "tarpon run examples/conjugate.py" in said.stdout
 
-    def test_the_line_on_a_terminal_says_it_all(self):
-        now = Progress(12, 1, 100, 3.25, 4.0, 40.0, 0.21, 30)
-        assert said(now) == (
-            "3.25/s · evidence 4 of 40 · coverage ±0.21 · about 30 more · 1 failed"
+    def test_the_line_on_a_terminal_says_it_all(self, tmp_path):
+        class Failing(Normal):
+            def posterior(self, x, n_draws, rng):
+                if x > 1.5:
+                    raise ArithmeticError("no such root")
+                return super().posterior(x, n_draws, rng)
+
+        def watch(stage, n_done, n_total):
+            seen.append(stage)
+
+        seen = []
+        tarpon.run(Failing(), store=tmp_path / "a", **settings(progress=watch))
+        assert re.fullmatch(
+            r"evidence [\d.]+:1 \(stops at 40:1\), coverage ±0\.\d+, about \d+ more, \d+ failed",
+            seen[-1],
         )

@@ -360,11 +360,11 @@ class TestGoingOn:
         path = tmp_path / "monitor.npz"
         first = Monitor(adversary=adversary, rng=3).add(sims._part(slice(0, 33)))
         first.save(path)
-        again = Monitor.load(path, adversary=adversary)
+        again = tarpon.load(path, adversary=adversary)
         assert state(again) == state(first)
         assert repr(again) == repr(first)
         again.add(sims._part(slice(33, 34))).save(path)
-        assert state(Monitor.load(path, adversary=adversary).add(sims._part(slice(34, 60)))) == (
+        assert state(tarpon.load(path, adversary=adversary).add(sims._part(slice(34, 60)))) == (
             state(whole)
         )
 
@@ -415,7 +415,7 @@ class TestGoingOn:
         )
         both = one.merge(two)
         both.save(tmp_path / "both.npz")
-        again = Monitor.load(tmp_path / "both.npz", adversary=adversary)
+        again = tarpon.load(tmp_path / "both.npz", adversary=adversary)
         more = zoo("shift", n_sims=30, n_draws=30, rng=1)
         assert state(again.add(more)) == state(both.add(more))
 
@@ -545,16 +545,16 @@ class TestMisuse:
     def test_other_files_are_no_monitors(self, tmp_path):
         path = tmp_path / "monitor.npz"
         with pytest.raises(FileNotFoundError, match="there is no file"):
-            Monitor.load(path)
+            tarpon.load(path)
         path.write_bytes(b"nothing")
-        self.refuses("is no saved `Monitor`", lambda: Monitor.load(path))
+        self.refuses("is damaged, or no file that tarpon has saved", lambda: tarpon.load(path))
         tarpon.sbc(zoo("exact", n_sims=5, rng=0), rng=0).save(path)
-        self.refuses("is no saved `Monitor`", lambda: Monitor.load(path))
+        self.refuses("there was no adversary", lambda: tarpon.load(path, adversary=Quadratic()))
         Monitor(rng=0).save(path)
-        assert Monitor.load(path).n_sims == 0
-        self.refuses("had no adversary", lambda: Monitor.load(path, adversary=Quadratic()))
+        assert tarpon.load(path).n_sims == 0
+        self.refuses("there was no adversary", lambda: tarpon.load(path, adversary=Quadratic()))
         Monitor(adversary=Quadratic(), rng=0).save(path)
-        self.refuses("had an adversary, which is not in the file", lambda: Monitor.load(path))
+        self.refuses("had an adversary, which is not in the file", lambda: tarpon.load(path))
 
     def test_a_file_is_never_half_written(self, tmp_path, monkeypatch):
         path = tmp_path / "monitor.npz"

@@ -12,6 +12,7 @@ from . import regions as regions
 from . import report as report
 from ._version import __version__ as __version__
 from .adapters.sampler import from_sampler as from_sampler
+from .adapters.saved import load as load
 from .checks import Check as Check
 from .checks import check as check
 from .checks.plan import Plan as Plan
@@ -20,8 +21,8 @@ from .diagnostics import hpd as hpd
 from .diagnostics import sbc as sbc
 from .diagnostics import tarp as tarp
 from .engine import Engine as Engine
+from .engine import Unfinished as Unfinished
 from .results import Result as Result
-from .results import load as load
 from .runner import run as run
 from .sequential import adversaries as adversaries
 from .sequential.monitor import Monitor as Monitor

@@ -6,29 +6,25 @@ numbers on the block, so that an engine changes when and where things are comput
 else.
 """
 
-import os
 import shlex
-import warnings
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from ._base import arguments, arrays
+from ._base import arguments, fingerprint
 from ._base.arrays import Results
-from ._base.disk import ABOUT, about_folder, plain, replacing, write_once
+from ._base.folders import Folder, about_folder
+from ._base.pools import Pool
+from ._base.progress import Progress
 from ._base.types import RNG
 from ._version import __version__
 
 __all__ = ["Engine", "Unfinished"]
 
 Task: TypeAlias = Callable[[int], Any]
-
-_FORMAT = 1
 
 
 class Unfinished(Exception):
@@ -48,7 +44,7 @@ class Engine:
             `Unfinished`; needs `resume`.
         on_missing: `"raise"` takes all blocks from `resume`, which may then be several folders,
             and computes none.
-        progress: Called with what is being done, how many blocks are, and how many there are.
+        progress: Called as `progress(stage, n_done, n_total)` after every block.
         note: What else to write down in the folder.
 
     Example:
@@ -63,7 +59,7 @@ class Engine:
     resume: str | Path | Sequence[str | Path] | None = None
     shard: tuple[int, int] | None = None
     on_missing: str = "compute"
-    progress: Callable[[str, int, int], None] | None = None
+    progress: Progress | None = None
     note: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -103,15 +99,19 @@ class Engine:
         """
         if self.resume is None:
             return Run(self, arguments.seed(rng))
-        folders = self._folders
-        about = plain({"format": _FORMAT, "tarpon": __version__, **identity()})
-        seeds = {_settled(f, about, rng, self.note, self.on_missing == "raise") for f in folders}
+        paths = self._folders
+        if self.on_missing == "raise":
+            for path in paths:
+                about_folder(path)
+        about = {"tarpon": __version__, **fingerprint.of_settings(identity())}
+        folders = [Folder.opened(path, about, rng, note=self.note) for path in paths]
+        seeds = {folder.seed for folder in folders}
         if len(seeds) > 1:
             raise ValueError(
                 f"the folders have different seeds, {sorted(seeds)}: give all shards the same "
                 f"seed, or one folder."
             )
-        return Run(self, seeds.pop(), folders)
+        return Run(self, seeds.pop(), tuple(folders))
 
 
 def _is_shard(given: object) -> bool:
@@ -127,14 +127,14 @@ class Run:
 
     engine: Engine = Engine()
     seed: int = 0
-    folders: tuple[Path, ...] = ()
+    folders: tuple[Folder, ...] = ()
 
     @property
     def plain(self) -> bool:
         """Whether blocks are neither kept nor computed elsewhere."""
         return self.engine.executor is None and not self.folders and not self.engine.progress
 
-    def each(
+    def compute(
         self,
         name: str,
         function: Callable[[Any], Results],
@@ -202,14 +202,15 @@ class Run:
                 future.cancel()
 
     def _known(self, name: str, k: int) -> Results | None:
-        found = (_read(folder / _file(name, k)) for folder in self.folders)
-        return next((results for results in found if results is not None), None)
+        """Return the results of a block, unless no folder has a file of it that is whole."""
+        for folder in self.folders:
+            with suppress(ValueError, FileNotFoundError):
+                return folder.load(_file(name, k))
+        return None
 
     def _keep(self, name: str, k: int, results: Results) -> None:
         if self.folders:
-            with replacing(self.folders[0] / _file(name, k)) as file:
-                on_host = {name: arrays.host(values) for name, values in results.items()}
-                np.savez(file, **on_host)
+            self.folders[0].save(_file(name, k), results)
 
     def _tell(self, name: str, n_done: int, n_blocks: int) -> None:
         if self.engine.progress:
@@ -220,12 +221,12 @@ class Run:
         return [
             k
             for k in range(n_blocks)
-            if not any((folder / _file(name, k)).exists() for folder in self.folders)
+            if not any((folder.path / _file(name, k)).exists() for folder in self.folders)
         ]
 
     def _there(self, name: str, n_blocks: int) -> str:
         """Return how many blocks are there, and what to do when all are."""
-        n_there, folder = n_blocks - len(self._missing(name, n_blocks)), str(self.folders[0])
+        n_there, folder = n_blocks - len(self._missing(name, n_blocks)), str(self.folders[0].path)
         merged = f"`tarpon merge {shlex.quote(folder)}` gives the answer."
         if n_there == n_blocks:
             return f"all blocks are in {folder!r}. {merged}"
@@ -238,75 +239,6 @@ class Run:
                 f"{len(missing)} of {n_blocks} blocks of {name!r} are missing, the first is "
                 f"{missing[0]}. Wait for the other shards, or run those that failed again."
             )
-
-
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """Computes here, or on an executor, one block a worker at a time."""
-
-    executor: Executor | None
-    n_at_once: int
-
-    @classmethod
-    def of(cls, executor: Any) -> "Pool":
-        """Return a pool of an executor or a Dask client, two blocks a worker; or of none."""
-        if executor is None:
-            return cls(None, 1)
-        if hasattr(executor, "get_executor"):  # a Dask client
-            n_workers = sum(executor.ncores().values())
-            return cls(executor.get_executor(pure=False), 2 * max(n_workers, 1))
-        n_workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
-        return cls(executor, 2 * n_workers)
-
-    def submit(self, function: Callable[[Any], Results], task: Any) -> "Future[Results]":
-        """Compute a block; where there is no executor, before this returns."""
-        if self.executor is not None:
-            with warnings.catch_warnings():
-                # Blocks of an array that only this program can read are large, and known to be.
-                warnings.filterwarnings("ignore", message="Sending large graph")
-                return self.executor.submit(_on_one_thread, function, task)
-        here: Future[Results] = Future()
-        here.set_result(function(task))
-        return here
-
-
-def _on_one_thread(function: Callable[[Any], Results], task: Any) -> Results:
-    """Compute a block on one processor, since the other ones have blocks of their own."""
-    from ._base import threads
-
-    with threads.at_most(1):
-        return function(task)
-
-
-def _settled(
-    folder: Path, about: dict[str, Any], rng: RNG, note: Mapping[str, Any], must_exist: bool
-) -> int:
-    """Return the seed of a folder, which is a new one or one of the same test on the same data."""
-    path = folder / ABOUT
-    if not path.exists():
-        if must_exist:
-            raise FileNotFoundError(f"{str(folder)!r} holds no results of blocks.")
-        folder.mkdir(parents=True, exist_ok=True)
-        write_once(path, {**about, "seed": arguments.seed(rng), "note": note})
-    kept = about_folder(folder)
-    differ = [name for name, value in about.items() if kept.get(name) != value]
-    if rng is not None and not isinstance(rng, np.random.Generator) and rng != kept["seed"]:
-        differ.append("seed")
-    if differ:
-        raise ValueError(
-            f"{str(folder)!r} holds results of another run: it differs in {', '.join(differ)}. "
-            f"Give this run a folder of its own, or delete that one."
-        )
-    return int(kept["seed"])
-
-
-def _read(path: Path) -> Results | None:
-    """Return the results of a block, or None where there are none that can be read."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
-        return None
 
 
 def _file(name: str, k: int) -> str:

@@ -7,12 +7,13 @@ depend on which point is the truth, or the ranks of an exact posterior would not
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
 
-from ._base import arguments
+from ._base import arguments, optional
 from ._base.arrays import host, rounded_like
 from ._base.text import clean
 from ._base.types import Array, ArrayLike, Floats
@@ -341,23 +342,16 @@ def _given(name: str, value: ArrayLike, sims: Simulations) -> Floats:
 
 
 def _regressor(method: str, seed: int) -> "Pipeline":
-    try:
-        from sklearn.ensemble import HistGradientBoostingRegressor
-        from sklearn.linear_model import RidgeCV
-        from sklearn.multioutput import MultiOutputRegressor
-        from sklearn.neighbors import KNeighborsRegressor
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-    except ImportError as error:
-        raise ImportError(
-            "`Learned` needs scikit-learn: install it with `pip install tarpon[learn]`."
-        ) from error
-    models = {
-        "neighbour": KNeighborsRegressor(n_neighbors=1),
-        "ridge": RidgeCV(np.geomspace(1e-3, 1e3, 13)),
-        "boosted": MultiOutputRegressor(HistGradientBoostingRegressor(random_state=seed)),
-    }
-    return make_pipeline(StandardScaler(), models[method])
+    learn = partial(optional.package, user="`Learned`")
+    if method == "neighbour":
+        model = learn("sklearn.neighbors").KNeighborsRegressor(n_neighbors=1)
+    elif method == "ridge":
+        model = learn("sklearn.linear_model").RidgeCV(np.geomspace(1e-3, 1e3, 13))
+    else:
+        trees = learn("sklearn.ensemble").HistGradientBoostingRegressor(random_state=seed)
+        model = learn("sklearn.multioutput").MultiOutputRegressor(trees)
+    scaler = learn("sklearn.preprocessing").StandardScaler()
+    return learn("sklearn.pipeline").make_pipeline(scaler, model)
 
 
 def _refuse_shared_rows(points: Array, tested: Array, who: str) -> None:

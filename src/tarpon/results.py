@@ -1,9 +1,8 @@
 """Results of one test, as numbers, words, tables and files."""
 
-import json
-import platform
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,9 @@ import numpy as np
 
 from . import bands, curves, verdict
 from ._base import arguments, disk, optional, text
+from ._base.arguments import shown
 from ._base.text import clean
 from ._base.types import RNG, Floats
-from ._version import __version__
 from .bands import Band
 from .curves import Curve
 from .ranks import Ranks
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import Dataset, DataTree
 
-_FORMAT = 2
+KIND = "result"
+_MOST_DRAWS = 10**7  # whose curve still fits into memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,7 +114,7 @@ class Result:
 
     def to_dataset(self) -> "Dataset":
         """Return ranks, their probability integral transform and the curve as a Dataset."""
-        xarray = optional.package("xarray", "io")
+        xarray = optional.package("xarray")
         shape = (self.ranks.n_sims, len(self.names))
         pit = self.ranks.pit(np.random.default_rng(self.seed)).reshape(shape)
         ecp = self.curve.ecp.reshape(-1, len(self.names))
@@ -141,7 +141,7 @@ class Result:
             >>> dict(result.to_datatree()["prior_sbc"].sizes)
             {'chain': 1, 'draw': 500}
         """
-        xarray = optional.package("xarray", "io")
+        xarray = optional.package("xarray")
         dataset = self.to_dataset()
         pit = {
             name.replace("/", "\N{DIVISION SLASH}"): (("chain", "draw"), values[None])
@@ -169,7 +169,7 @@ class Result:
             "adjusted": np.minimum(1.0, len(self.names) * self.p_values),
             "deviation": abs(ecp - self.curve.level[:, None]).max(axis=0),
         }
-        return optional.package("pandas", "io").DataFrame(columns)
+        return optional.package("pandas").DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers and words that a program or a log would store."""
@@ -185,13 +185,12 @@ class Result:
             "n_dropped": self.n_dropped,
             "seed": self.seed,
             "settings": self.settings,
-            "versions": versions(),
+            "versions": disk.versions(),
         }
 
     def save(self, path: str | Path) -> None:
         """Write an `.npz` file that `tarpon.load` reads again; nothing in it is pickled."""
         about = {
-            "format": _FORMAT,
             "test": self.test,
             "n_draws": self.ranks.n_draws,
             "draws": asdict(self.draws),
@@ -200,10 +199,30 @@ class Result:
             "seed": self.seed,
             "n_dropped": self.n_dropped,
             "settings": self.settings,
-            "versions": versions(),
         }
-        with arguments.path(path).open("wb") as file:
-            np.savez(file, ranks=self.ranks.values, about=np.array(json.dumps(about)))
+        disk.save(path, KIND, about, {"ranks": self.ranks.values})
+
+    @classmethod
+    def of_record(cls, record: disk.Record) -> "Result":
+        """Return the result that `save` wrote, or raise `ValueError` if a record is of none."""
+        n_draws = record.count("n_draws", 1, _MOST_DRAWS)
+        ranks = record.arrays.get("ranks", np.empty(0))
+        n_scores = ranks.shape[1:]
+        test, settings = record.value("test", str), record.value("settings", dict)
+        if test not in _CITATIONS or not ranks.size or len(n_scores) > 1:
+            raise ValueError(f"there is no test {shown(test)} with ranks {ranks.shape}")
+        if not all(isinstance(text, str) for text in settings.values()):
+            raise ValueError(f"'settings' must be texts, but are {shown(settings)}")
+        return cls(
+            test,
+            Ranks(record.integers("ranks", n_draws, None, *n_scores), n_draws),
+            Reading(record.value("reading", str)),
+            record.texts("names", *(n_scores or (1,))),
+            record.count("seed"),
+            _draws(disk.Record(record.value("draws", dict), {})),
+            record.count("n_dropped"),
+            settings,
+        )
 
     @property
     def citation(self) -> str:
@@ -246,43 +265,16 @@ CITATION = (
 )
 
 
-def load(path: str | Path) -> Result:
-    """Read a result that `Result.save` has written. Nothing is unpickled.
-
-    Example:
-        >>> result = tarpon.sbc(tarpon.problems.gaussian("correct", n_sims=20, rng=0), rng=0)
-        >>> result.save("result.npz")
-        >>> tarpon.load("result.npz").p_value == result.p_value
-        True
-    """
-    path = arguments.path(path)
-    try:
-        with np.load(disk.existing(path), allow_pickle=False) as file:
-            about, ranks = json.loads(str(file["about"])), file["ranks"]
-        if about["format"] != _FORMAT:
-            raise ValueError(f"it has format {about['format']}, and this version reads {_FORMAT}")
-        return Result(
-            about["test"],
-            Ranks(ranks.astype(np.int64), int(about["n_draws"])),
-            Reading(about["reading"]),
-            tuple(about["names"]),
-            int(about["seed"]),
-            Draws(**about["draws"]),
-            int(about["n_dropped"]),
-            dict(about["settings"]),
-        )
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"{str(path)!r} is not a result saved by `Result.save`: {error}."
-        ) from error
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that the numbers may depend on."""
-    return {
-        "tarpon": __version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }
+def _draws(record: disk.Record) -> Draws:
+    """Return how many draws there were, as a record says it."""
+    fewest, worth = record.count("fewest"), record.about.get("worth")
+    if worth is not None:
+        worth = record.value("worth", list)
+        if len(worth) != 2 or not all(isinstance(n, float) and isfinite(n) for n in worth):
+            raise ValueError(f"'worth' must be two numbers, but is {shown(worth)}")
+    return Draws(
+        fewest,
+        record.count("most", least=fewest),
+        None if worth is None else (worth[0], worth[1]),
+        record.value("approximate", bool),
+    )

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from . import optional
 from .types import Array, ArrayLike
 
 _OF_MODULE = {"jaxlib": "jax"}
@@ -42,14 +43,8 @@ def resident(array: ArrayLike) -> ArrayLike:
 
 
 def _tensor(array: ArrayLike) -> ArrayLike:
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(
-            "CuPy arrays need torch, which shares their memory: install it with "
-            "`pip install tarpon[torch]`, or pass `cupy.asnumpy(...)` to use the CPU."
-        ) from error
-    return torch.from_dlpack(array)
+    user = "a CuPy array, unless it is passed as `cupy.asnumpy(...)` to use the CPU,"
+    return optional.package("torch", user=user).from_dlpack(array)
 
 
 def host(array: ArrayLike) -> ArrayLike:

@@ -1,87 +1,264 @@
-"""What is kept on disk: files that are whole at all times, and what a folder says about itself."""
+"""Files: whole at all times, and trusted in nothing when they are read.
+
+A record is an `.npz` file of plain arrays beside a text that describes them.
+"""
 
 import json
 import os
-import re
-import tempfile
-from collections.abc import Iterator, Mapping
+import platform
+import secrets
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf, isfinite, prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TypeVar
 
-ABOUT = "about.json"
+import numpy as np
 
+from .._version import __version__
+from . import arguments, arrays
+from .arguments import path as as_path
+from .arguments import shown
+from .types import Array
+
+T = TypeVar("T")
 
 PART = ".part"  # what the names of files end with that are not whole yet
+_DESCRIBED = "about"  # the member of a record that describes the others
+_FORMAT = 1
+_MOST_ARRAYS, _MOST_HEADER = 100, 4096
+_KINDS = "biufU"  # of arrays that a record may hold
 
 
-def about_folder(folder: Path) -> dict[str, Any]:
-    """Return what a folder of results says about itself."""
-    path = folder / ABOUT
-    if not folder.exists():
-        raise FileNotFoundError(f"there is no folder {str(folder)!r}.")
-    if not path.is_file():
-        raise ValueError(f"{str(folder)!r} is no folder of results: it holds no {ABOUT}.")
-    try:
-        return dict(json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{str(folder)!r} is no folder of results: {error}.") from error
-
-
-def write_once(path: Path, about: Mapping[str, Any]) -> None:
-    """Write a file unless another process has, which may be doing so right now."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=PART) as file:
-        json.dump(about, file, indent=2)
-        file.flush()
-        try:
-            os.link(file.name, path)
-        except FileExistsError:
-            return
+def existing(path: str | Path) -> Path:
+    """Return the path of a file or folder that exists."""
+    path = as_path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    return path
 
 
 @contextmanager
-def replacing(path: Path, *, private: bool = True) -> Iterator[Any]:
+def replacing(
+    path: str | Path, place: Callable[[Path, Path], object] = Path.replace
+) -> Iterator[IO[bytes]]:
     """Open a file that takes its name only when it is whole and on the disk.
 
+    If anything goes wrong before that, whatever had the name keeps it.
+
     Arguments:
-        path: Its name.
-        private: Whether nobody else may read it; others get the permissions of any new file.
+        path: The name.
+        place: Gives a file that is whole another name.
     """
+    path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(
             f"there is no folder {str(path.parent)!r} to write {path.name!r} into: make it first."
         )
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=PART, delete=False) as file:
+    with _naming(path):
+        if path.exists() and not path.is_file():  # a pipe or a device, which stays what it is
+            with path.open("wb") as file:
+                yield file
+            return
+        path = path.resolve()  # or a link would be replaced, and not what it points to
+        part = path.with_name(f"{secrets.token_hex(8)}{PART}")
         try:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            if not private:
-                Path(file.name).chmod(0o666 & ~_umask())
-        except BaseException:
-            Path(file.name).unlink()
+            with part.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            place(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in an error of the system, which names none when a disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None and not str(error.filename).endswith(PART):
             raise
-    Path(file.name).replace(path)
+        kind = type(error) if type(error).__module__ == "builtins" else OSError
+        named = kind(f"{str(path)!r} cannot be written: {error.strerror or error}.")
+        named.errno = error.errno
+        raise named from error
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def synced(folder: Path) -> None:
+    """Bring the names of a folder's files to the disk, where the system does that separately."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as JSON has them, and objects as they print, wherever they are in memory."""
+def versions() -> dict[str, str]:
+    """Return the versions of everything that numbers may depend on."""
+    return {
+        "tarpon": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
 
-    def words(value: object) -> str:
-        return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
-    return dict(json.loads(json.dumps(values, default=words)))
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Arrays from a file and what it says about them. Neither is to be trusted.
+
+    Arguments:
+        about: What the file says about the arrays, by name.
+        arrays: The arrays, by name.
+    """
+
+    about: dict[str, Any]
+    arrays: dict[str, Array]
+
+    def value(self, name: str, kind: type[T]) -> T:
+        """Return an entry of the description, which must be of a type."""
+        found = self.about.get(name)
+        if type(found) is not kind or (isinstance(found, float) and not isfinite(found)):
+            raise ValueError(f"{name!r} must be of type {kind.__name__}, but is {shown(found)}")
+        return found
+
+    def count(self, name: str, least: int = 0, most: int | None = None) -> int:
+        """Return an entry that must be a whole number of at least, and at most, so many."""
+        found = self.value(name, int)
+        if found < least or (most is not None and found > most):
+            limit = "" if most is None else f" and at most {most}"
+            raise ValueError(f"{name!r} must be at least {least}{limit}, but is {shown(found)}")
+        return found
+
+    def probability(self, name: str) -> float:
+        """Return an entry that must lie strictly between 0 and 1."""
+        return arguments.probability(name, self.value(name, float))
+
+    def texts(self, name: str, n: int | None = None) -> tuple[str, ...]:
+        """Return an entry that must be a list of texts, `n` of them if that is known."""
+        found = self.value(name, list)
+        if not all(isinstance(text, str) for text in found) or n not in (None, len(found)):
+            number = "texts" if n is None else f"{n} texts"
+            raise ValueError(f"{name!r} must be a list of {number}, but is {shown(found)}")
+        return tuple(found)
+
+    def floats(self, name: str, *shape: int | None, low: float = -inf, high: float = inf) -> Array:
+        """Return an array of finite doubles from `low` to `high`, of a shape; None is any size."""
+        found = self.array(name, "f", *shape)
+        fits = np.isfinite(found) & (low <= found) & (found <= high)
+        if found.dtype != np.float64 or not fits.all():
+            limits = "" if (low, high) == (-inf, inf) else f" from {low:g} to {high:g}"
+            raise ValueError(f"{name!r} must hold finite doubles{limits}")
+        return found
+
+    def integers(self, name: str, most: int, *shape: int | None) -> Array:
+        """Return an array of whole numbers from 0 to `most`, of a shape; None is any size."""
+        found = self.array(name, "iu", *shape)
+        if found.size and (found.min() < 0 or found.max() > most):
+            raise ValueError(f"{name!r} must hold whole numbers from 0 to {most}")
+        return found.astype(np.int64)
+
+    def array(self, name: str, kinds: str, *shape: int | None) -> Array:
+        """Return an array of some kinds of numbers, of a shape; None is any size."""
+        found = self.arrays.get(name)
+        if found is None:
+            raise ValueError(f"it has no array {name!r}")
+        fits = len(found.shape) == len(shape) and all(
+            wanted in (None, size) for wanted, size in zip(shape, found.shape, strict=True)
+        )
+        if found.dtype.kind not in kinds or not fits:
+            sizes = ", ".join("any" if size is None else str(size) for size in shape)
+            kind = "numbers" if "f" in kinds else "whole numbers"
+            raise ValueError(
+                f"{name!r} must hold {kind} of shape ({sizes}), but is {found.shape} of "
+                f"{found.dtype}"
+            )
+        return found
 
 
-def existing(path: str | Path) -> Path:
-    """Return the path of a file or folder that is there."""
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {str(path)!r}.")
-    return path
+def save(
+    path: str | Path, kind: str, about: Mapping[str, Any], arrays_by_name: Mapping[str, Array]
+) -> None:
+    """Write a record, whole or not at all; nothing in it is pickled.
+
+    Arguments:
+        path: The file.
+        kind: What it is, to be found under "kind".
+        about: What describes the arrays, as JSON has it.
+        arrays_by_name: The arrays, wherever they are.
+    """
+    whole = {"kind": kind, "format": _FORMAT, "versions": versions(), **about}
+    members = {name: arrays.host(array) for name, array in arrays_by_name.items()}
+    members[_DESCRIBED] = np.array(json.dumps(whole))
+    with replacing(as_path(path)) as file:
+        np.savez(file, **members)
+
+
+def load(path: str | Path) -> Record:
+    """Read a record, or raise `ValueError` if a file is none."""
+    path = existing(path)
+    with checking(path):
+        return _read(path)
+
+
+@contextmanager
+def checking(path: str | Path) -> Iterator[None]:
+    """Turn whatever is wrong with the content of a file into one `ValueError` that names it."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # of a damaged file, NumPy and zipfile raise almost anything
+        said = str(error).removesuffix(".") or type(error).__name__
+        raise ValueError(
+            f"{str(path)!r} is damaged, or no file that tarpon has saved: {said}."
+        ) from error
+
+
+def _read(path: Path) -> Record:
+    """Read a record whose sizes are what its file can hold, before any memory is taken."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        names = [info.filename for info in members]
+        if len(names) > _MOST_ARRAYS or len(set(names)) < len(names):
+            raise ValueError(f"it holds more than {_MOST_ARRAYS} arrays, or one of them twice")
+        if any(info.compress_type != zipfile.ZIP_STORED for info in members):
+            raise ValueError("it is compressed")
+        if sum(info.file_size for info in members) > path.stat().st_size:
+            raise ValueError("its arrays are said to be larger than the file")
+        found = {name.removesuffix(".npy"): _member(archive, name) for name in names}
+    text = found.pop(_DESCRIBED, np.array(0))
+    if text.shape or text.dtype.kind != "U":
+        raise ValueError(f"it has no text {_DESCRIBED!r}")
+    record = Record(described(str(text)), found)
+    if record.value("format", int) != _FORMAT:
+        raise ValueError(f"it has format {record.about['format']}, this version reads {_FORMAT}")
+    return record
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> Array:
+    """Read an array whose header says what the archive says."""
+    n_bytes = archive.getinfo(name).file_size
+    with archive.open(name) as file:
+        if np.lib.format.read_magic(file) != (1, 0):
+            raise ValueError(f"{shown(name)} has an unknown format")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file, _MOST_HEADER)
+        if dtype.kind not in _KINDS or min(shape, default=0) < 0:
+            raise ValueError(f"{shown(name)} is {shape} of {dtype}, which are no plain numbers")
+        if prod(shape) * dtype.itemsize != n_bytes - file.tell():
+            raise ValueError(f"{shown(name)} is not as large as its header says")
+    with archive.open(name) as file:
+        return np.lib.format.read_array(file, allow_pickle=False, max_header_size=_MOST_HEADER)
+
+
+def described(text: str) -> dict[str, Any]:
+    """Return a description from JSON."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"its description is {shown(found)} in place of named entries")
+    return found

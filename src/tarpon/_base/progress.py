@@ -1,38 +1,122 @@
-"""Progress: a bar on a terminal."""
+"""Progress: one form of callback, and one line on a terminal or in a notebook."""
 
-from __future__ import annotations
-
+import importlib
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import Any, Self, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+Item = TypeVar("Item")
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called as `progress(stage, n_done, n_total)`."""
+
+_PATIENCE = 1.0  # seconds before anything is shown
+_SECONDS = 0.1  # from one update to the next
 
 
 class Bar:
-    """A progress bar on a terminal, for what takes longer than a second."""
+    """A line with a bar, counts, a rate and the stage, for whatever takes longer than a second.
+
+    Nothing is shown where there is neither a terminal nor a notebook.
+    """
 
     def __init__(self) -> None:
-        self.start = time.monotonic()
-        self.bar: Progress | None = None
-        self.tasks: dict[str, TaskID] = {}
+        self.line: _Terminal | _Notebook | None = None
+        self.last = time.monotonic() + _PATIENCE - _SECONDS
+        self.began = time.monotonic()
+        self.counts = (0, 0)  # of what was done when this stage began, and of all there is to do
+        self.n_done = 0
 
-    def __enter__(self) -> Bar | None:
-        return self if sys.stderr.isatty() else None
+    def __enter__(self) -> Self | None:
+        return self if _in_notebook() or sys.stderr.isatty() else None
 
-    def __call__(self, name: str, n_done: int, n_blocks: int) -> None:
-        if self.bar is None and time.monotonic() - self.start > 1:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self.bar = Progress(console=Console(stderr=True), transient=True)
-            self.bar.start()
-        if self.bar is not None:
-            if name not in self.tasks:
-                self.tasks[name] = self.bar.add_task(name)
-            self.bar.update(self.tasks[name], completed=n_done, total=n_blocks)
+    def __call__(self, stage: str, n_done: int, n_total: int) -> None:
+        """Show where a stage stands; one with other counts begins another line."""
+        now = time.monotonic()
+        if n_done < self.n_done or n_total != self.counts[1]:
+            self.began, self.counts = now, (n_done, n_total)
+        self.n_done = n_done
+        if now - self.last < _SECONDS:
+            return
+        self.last = now
+        if self.line is None:
+            self.line = _Notebook() if _in_notebook() else _Terminal()
+        rate = (n_done - self.counts[0]) / max(now - self.began, 1e-9)
+        self.line.show(f"{rate:.3g}/s  {stage}" if rate else stage, n_done, n_total)
 
     def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        if self.line is not None:
+            self.line.clear()
+
+
+class _Terminal:
+    """One line of a terminal. Where that is narrow, words are cut off, and counts are not."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn
+        from rich.progress import Progress as Line
+        from rich.table import Column
+
+        self.line = Line(
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=9)),
+            TaskProgressColumn(table_column=Column(no_wrap=True, min_width=4)),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self.task: Any = None
+
+    def show(self, words: str, n_done: int, n_total: int) -> None:
+        if self.task is None:
+            self.task = self.line.add_task(words, completed=n_done, total=n_total)
+            self.line.start()
+        self.line.update(self.task, description=words, completed=n_done, total=n_total)
+
+    def clear(self) -> None:
+        self.line.stop()
+
+
+class _Notebook:
+    """One output of a cell, which is replaced."""
+
+    def __init__(self) -> None:
+        display = importlib.import_module("IPython.display").display
+        self.output: Any = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def show(self, words: str, n_done: int, n_total: int) -> None:
+        line = f"{n_done}/{n_total}  {words}"
+        bar = f'<progress value="{n_done}" max="{n_total}"></progress> {escape(line)}'
+        self.output.update({"text/plain": line, "text/html": bar}, raw=True)
+
+    def clear(self) -> None:
+        self.output.update({"text/plain": ""}, raw=True)
+
+
+def _in_notebook() -> bool:
+    """Return whether a kernel runs this, which shows outputs that change."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+@contextmanager
+def shown(progress: Progress | None) -> Iterator[Progress | None]:
+    """Give the callback of the user; without one, a bar where it can be seen."""
+    if progress is not None:
+        yield progress
+        return
+    with Bar() as bar:
+        yield bar
+
+
+def tracked(
+    items: Iterable[Item], stage: str, n_total: int, progress: Progress | None
+) -> Iterator[Item]:
+    """Yield items, and tell the callback, if there is one, how many are done."""
+    for n_done, item in enumerate(items, 1):
+        yield item
+        if progress is not None:
+            progress(stage, n_done, n_total)

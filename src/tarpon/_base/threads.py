@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from queue import SimpleQueue
@@ -22,12 +22,41 @@ _most: ContextVar[int | None] = ContextVar("_most", default=None)
 _FASTMATH = {"reassoc", "contract", "nsz"}
 
 
+class _Kept:
+    """Compiled kernels on disk. If the disk is full or a file damaged, they are compiled again.
+
+    Arguments:
+        cache: The cache of numba.
+    """
+
+    def __init__(self, cache: Any) -> None:
+        self.cache = cache
+
+    def load_overload(self, *given: Any) -> Any:
+        """Return a kernel, or None if there is none that can be read."""
+        try:
+            return self.cache.load_overload(*given)
+        except Exception:  # whatever unpickling a damaged file raises
+            with suppress(OSError):
+                self.cache.flush()
+            return None
+
+    def save_overload(self, *given: Any) -> None:
+        """Write a kernel, if the disk takes it."""
+        with suppress(OSError):
+            self.cache.save_overload(*given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cache, name)
+
+
 def compiled(function: Callable[..., _T]) -> Callable[..., _T]:
     """Compile a kernel that lets other threads run, and keep it for the next process."""
-    kernel: Callable[..., _T]
+    kernel: Any
     try:
         kernel = njit(function, nogil=True, fastmath=_FASTMATH, cache=True)
-    except RuntimeError:  # Neither the package's folder nor the user's can be written to.
+        kernel._cache = _Kept(kernel._cache)
+    except (RuntimeError, OSError):  # Neither this folder nor the user's can be written to.
         kernel = njit(function, nogil=True, fastmath=_FASTMATH)
     return kernel
 

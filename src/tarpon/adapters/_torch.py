@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._base import optional
 from .._base.types import ArrayLike
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def tensor(numbers: ArrayLike) -> "Tensor":
     """Return a tensor unchanged, and other numbers as a tensor in single precision."""
-    import torch
+    torch = optional.package("torch")
 
     if isinstance(numbers, torch.Tensor):
         return numbers
@@ -29,7 +30,7 @@ def seeded(seed: int, *place: int) -> Iterator[None]:
         seed: Seed of the whole call.
         place: Integers that make the seed of this block its own.
     """
-    import torch
+    torch = optional.package("torch")
 
     state = np.random.get_state()  # noqa: NPY002  other packages draw from it
     words = np.random.SeedSequence(seed, spawn_key=place).generate_state(2)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base import optional
 from .._base.arguments import shown
 from .._base.types import Array, ArrayLike, Floats
 from ..simulations import Simulations, shapes
@@ -183,10 +184,5 @@ def _as_chains(chains: list[Array], densities: list[Array]) -> None:
 
 
 def _array_stats() -> Any:
-    try:
-        from arviz_stats.base import array_stats
-    except ImportError as error:
-        raise ImportError(
-            "effective sample sizes need arviz-stats: install it with `pip install tarpon[arviz]`."
-        ) from error
-    return array_stats
+    user = "the effective number of draws"
+    return optional.package("arviz_stats.base", user=user).array_stats

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._base import arguments, arrays
+from .._base import arguments, arrays, optional
+from .._base.progress import Progress
 from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
 from . import _torch
-from .sampler import Progress, problem, told
+from .sampler import problem, told
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,7 +83,7 @@ def _batch(
     seeds: tuple[int, int],
 ) -> tuple[Array, Array]:
     """Return the draws for a batch of observations, and the log-densities of truths and draws."""
-    import torch
+    torch = optional.package("torch")
 
     with torch.no_grad(), _torch.seeded(*seeds):
         posterior = distribution(x)

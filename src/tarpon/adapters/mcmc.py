@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._base import arguments, disk
+from .._base import arguments, disk, optional
 from .._base.types import Array, ArrayLike
 from ..simulations import Simulations, shapes
 from . import _fits, chains
@@ -182,7 +182,7 @@ def from_emcee(
 
 def _walkers(path: str | Path) -> Array:
     """Return the steps of each walker, `(n_walkers, n_steps, n_dims)`."""
-    import h5py
+    h5py = optional.package("h5py")
 
     path = disk.existing(arguments.path(path, "files"))
     try:
@@ -198,7 +198,7 @@ def _walkers(path: str | Path) -> Array:
 
 def _own(group: "h5py.Group", name: str) -> "h5py.Group | h5py.Dataset":
     """Return a group or dataset that is stored in the file itself, and not behind a link."""
-    import h5py
+    h5py = optional.package("h5py")
 
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
         raise ValueError(f"`{name}` is missing, or a link")

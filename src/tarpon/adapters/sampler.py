@@ -2,8 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
-from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,12 +10,11 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from .._base import arguments, threads
-from .._base.progress import Bar
+from .._base.pools import Pool, Threads, as_they_end
+from .._base.progress import Progress, shown, tracked
 from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations, shapes
-from . import _workers
-
-Progress = Callable[[str, int, int], None]
+from . import _gather
 
 
 def from_sampler(
@@ -26,7 +24,7 @@ def from_sampler(
     n_draws: int = 1000,
     *,
     n_workers: int | None = None,
-    executor: Executor | None = None,
+    executor: Any = None,
     time_limit: float | None = None,
     names: list[str] | None = None,
     on_invalid: str = "raise",
@@ -47,7 +45,7 @@ def from_sampler(
         n_draws: How many draws to make for each.
         n_workers: How many simulations are drawn for at a time; without it, as many as there are
             processors.
-        executor: Any executor of `concurrent.futures`, for processes say; without one, threads.
+        executor: Any executor of `concurrent.futures`, or a Dask client; without one, threads.
         time_limit: The seconds that the draws of one simulation may take. Those that take longer
             are given up, and reported by their indices. Threads that are stuck end as soon as
             they are back in Python; in an executor they keep their places.
@@ -55,8 +53,8 @@ def from_sampler(
         on_invalid: What to do with simulations that have failed, take too long or hold NaN:
             `"raise"` once all others are done, or `"drop"` to leave them out with a warning.
         rng: The seed.
-        progress: Called with what is being done, how many simulations are, and how many there
-            are; without it there is a bar, on a terminal only.
+        progress: Called as `progress(stage, n_done, n_total)`; without it a bar is shown, on a
+            terminal or in a notebook.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -76,17 +74,12 @@ def from_sampler(
     function = partial(_draws, sampler, n_draws, n_dims, _name_of_rng(sampler))
     seed = arguments.seed(rng)
     tasks = ((each_x[k], SeedSequence(seed, spawn_key=(k,))) for k in range(n_sims))
-    if n_workers is None:
-        n_workers = getattr(executor, "_max_workers", None) or threads.n_allowed()
-    calls = _workers.each(
-        function,
-        tasks,
-        n_workers=arguments.positive("n_workers", n_workers),
-        executor=executor,
-        time_limit=time_limit,
-    )
+    pool = Pool.of(executor) if executor is not None else Threads(threads.n_allowed())
+    if n_workers is not None:
+        pool = replace(pool, n_workers=arguments.positive("n_workers", n_workers))
+    calls = as_they_end(function, tasks, pool, time_limit)
     found = dict(told(calls, n_sims, progress))
-    samples = _workers.gathered(found, (n_draws, n_sims, n_dims), on_invalid)
+    samples = _gather.gathered(found, (n_draws, n_sims, n_dims), on_invalid)
     return Simulations(samples, truths, x=observed, names=names, on_invalid=on_invalid)
 
 
@@ -94,13 +87,8 @@ def told(
     calls: Iterator[tuple[int, Any]], n_sims: int, progress: Progress | None
 ) -> Iterator[tuple[int, Any]]:
     """Yield what is drawn, and tell how many of the simulations are done."""
-    watched: AbstractContextManager[Progress | None]
-    watched = Bar() if progress is None else nullcontext(progress)
-    with watched as tell:
-        for n_done, call in enumerate(calls, 1):
-            yield call
-            if tell is not None:
-                tell("draws", n_done, n_sims)
+    with shown(progress) as tell:
+        yield from tracked(calls, "draws", n_sims, tell)
 
 
 def problem(
@@ -150,4 +138,4 @@ def _draws(
     """Return the draws of one simulation; this runs in a worker."""
     x, seeds = task
     given = {name_of_rng: Generator(np.random.PCG64(seeds))} if name_of_rng else {}
-    return _workers.shaped(sampler(x, n_draws, **given), n_draws, n_dims)
+    return _gather.shaped(sampler(x, n_draws, **given), n_draws, n_dims)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._base import arguments, arrays
+from .._base import arguments, arrays, optional
+from .._base.pools import within
+from .._base.progress import Progress
 from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
-from . import _torch, _workers, chains
-from .sampler import Progress, problem, told
+from . import _gather, _torch, chains
+from .sampler import problem, told
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,7 +66,7 @@ def from_sbi(
     n_steps = n_chains * -(-n_draws // n_chains) if n_chains else n_draws
     drawn = _drawn(posterior, conditions, n_steps, size, time_limit, seed)
     by_sim = dict(told(drawn, n_sims, progress))
-    samples = _workers.gathered(by_sim, (n_steps, n_sims, n_dims), on_invalid)
+    samples = _gather.gathered(by_sim, (n_steps, n_sims, n_dims), on_invalid)
     more: dict[str, Any] = {"x": observed, "names": names, "on_invalid": on_invalid}
     if n_chains:
         steps = samples.reshape(n_chains, -1, n_sims, n_dims)
@@ -81,7 +83,7 @@ def _drawn(
         batch = x[start : start + batch_size]
         try:
             with _torch.seeded(seed, 0, start), _calm():
-                draws = _workers.within(time_limit, _of_batch, posterior, batch, n_draws)
+                draws = within(time_limit, _of_batch, posterior, batch, n_draws)
             yield from enumerate(draws.swapaxes(0, 1), start)
         except Exception:  # The error may concern some observations of the batch only.
             for k, observation in enumerate(batch, start):
@@ -98,7 +100,7 @@ def _alone(
     """Return the draws of one simulation, or the error that prevented them."""
     try:
         with _torch.seeded(*seeds):
-            return _workers.within(time_limit, _of_observation, posterior, x, n_draws)
+            return within(time_limit, _of_observation, posterior, x, n_draws)
     except Exception as error:
         return error
 
@@ -111,7 +113,7 @@ def _of_batch(posterior: Any, x: "Tensor", n_draws: int) -> Array:
 
 
 def _of_observation(posterior: Any, x: "Tensor", n_draws: int) -> Array:
-    import torch
+    torch = optional.package("torch")
 
     drawn = posterior.sample((n_draws,), x=x[None], show_progress_bars=False)
     if hasattr(posterior, "posteriors"):  # The draws are sorted by member of the ensemble.
@@ -132,7 +134,7 @@ def _log_probs(
     posterior: Any, samples: Array, truths: Array, x: "Tensor", batch_size: int
 ) -> dict[str, Array]:
     """Return the log-densities of draws and truths by name, if the posterior has them."""
-    import torch
+    torch = optional.package("torch")
 
     log_prob = getattr(posterior, "log_prob_batched", None)
     if log_prob is None or "norm_posterior" not in inspect.signature(log_prob).parameters:

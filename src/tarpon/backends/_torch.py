@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._base import optional
 from .._base.arrays import double, host, to_device_of
 from .._base.types import Array, Floats, Ints
 from ._terms import Constants, gap, prepare
@@ -113,11 +114,8 @@ def _fused(samples: Tensor) -> ModuleType | None:
 
 @cache
 def _kernels() -> ModuleType | None:
-    try:
-        import triton
-    except ImportError:
-        return None
-    if tuple(map(int, triton.__version__.split(".")[:2])) < _OLDEST_TRITON:
+    triton = optional.installed("triton")
+    if triton is None or tuple(map(int, triton.__version__.split(".")[:2])) < _OLDEST_TRITON:
         return None
     from . import _triton
 

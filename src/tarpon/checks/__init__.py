@@ -138,7 +138,7 @@ class Check:
         record = _TABLES[arguments.one_of("table", table, list(_TABLES))]
         rows = [_cells(entry) for entry in getattr(self, table)]
         columns = [column for field in fields(record) for column in _columns(field)]
-        return optional.package("pandas", "io").DataFrame(rows, columns=columns)
+        return optional.package("pandas").DataFrame(rows, columns=columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""

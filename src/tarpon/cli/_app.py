@@ -145,7 +145,7 @@ def write_figure(figure: Any, path: Path) -> None:
     from .._base.disk import replacing
 
     try:
-        with replacing(path, private=False) as file:
+        with replacing(path) as file:
             figure.savefig(file, dpi=200, format=path.suffix.removeprefix(".") or "png")
     except (OSError, ValueError) as error:
         raise ValueError(
@@ -157,14 +157,11 @@ def client(address: str | None) -> AbstractContextManager[Any]:
     """Return a client of a Dask scheduler, or nothing without an address."""
     if address is None:
         return nullcontext()
-    try:
-        from dask.distributed import Client
-    except ImportError as error:
-        raise ValueError(
-            "--scheduler needs Dask: install it with `pip install tarpon[dask]`."
-        ) from error
-    connect: Callable[[str], AbstractContextManager[Any]] = Client
-    return connect(address)
+    from .._base import optional
+
+    found: AbstractContextManager[Any]
+    found = optional.package("dask.distributed", user="--scheduler").Client(address)
+    return found
 
 
 def options(*decorators: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:

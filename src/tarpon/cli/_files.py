@@ -175,7 +175,7 @@ def merge(folders: tuple[Path, ...], plot: Path | None, as_json: bool) -> None:
 
     Example:  tarpon merge blocks
     """
-    from .._base.disk import about_folder
+    from .._base.folders import about_folder
 
     note: Any = about_folder(folders[0]).get("note")
     kinds = {"test": str, "file": str, "options": dict}

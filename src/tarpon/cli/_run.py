@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._base.text import clean
 from ._app import (
     INTERRUPTED,
     Command,
@@ -67,7 +66,7 @@ def run(problem: str, **given: Any) -> None:
     path = Path(problem.replace(".py:", "-").removesuffix(".py"))
     store = given.pop("store") or Path(f"{path.name}.study")
     try:
-        study = _study(problem, store, path.name, **given)
+        study = _study(problem, store, **given)
     except KeyboardInterrupt:
         from ..runner.store import n_kept
 
@@ -92,15 +91,9 @@ def _write(study: Study, name: str, plot: Path | None, report: Path | None, **gi
             say(f"{what}: {where(path)}")
 
 
-def _study(problem: str, store: Path, label: str, **given: Any) -> Study:
+def _study(problem: str, store: Path, **given: Any) -> Study:
     from ..runner import run
-    from ..runner.view import View
 
-    with client(given["scheduler"]) as executor, View(clean(label)) as view:
-        return run(
-            problem,
-            store=store,
-            executor=executor,
-            progress=view,
-            **{name: given[name] for name in _GIVEN},
-        )
+    with client(given["scheduler"]) as executor:
+        more = {name: given[name] for name in _GIVEN}
+        return run(problem, store=store, executor=executor, **more)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +115,7 @@ def reproduce(
     names = list(EXPERIMENTS) if name == "all" else [name]
     hold = True
     with Bar() as bar:
-        lab = Lab(out, quick, rng, galaxies, device, partial(_tracked, bar))
+        lab = Lab(out, quick, rng, galaxies, device, bar)
         if {"lensing", "errata"} & set(names):
             _ = lab.prior  # If anything is missing for it, fail now and not after an hour.
         for experiment in names:
@@ -165,11 +164,3 @@ def _outcome_tables(name: str, outcome: Outcome) -> Iterator[Table]:
         tests = "\n".join(f"{test}: {stated('p', p)}" for test, p in answer.tests.items())
         answers.add_row(answer.case, tests, stated("p", answer.check), answer.words)
     return (table for table in (claims, answers) if table.row_count)
-
-
-def _tracked(bar: Bar | None, items: Iterable[Any], total: int, label: str) -> Iterator[Any]:
-    """Yield items, and tell the bar, if there is one, how many are done."""
-    for n_done, item in enumerate(items, 1):
-        yield item
-        if bar is not None:
-            bar(label, n_done, total)

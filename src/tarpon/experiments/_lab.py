@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from scipy.stats import binom
 
+from .._base.progress import Progress, tracked
 from .._base.threads import n_allowed
 from ..checks import Check
 from ..diagnostics import Result
@@ -20,17 +21,11 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
-Track = Callable[[Iterable[Any], int, str], Iterator[Any]]
 
 LEVEL = 0.05
 
 # An accurate posterior breaks a limit on "about 5 %" less often than this.
 _FALSE_ALARM = 1e-6
-
-
-def in_silence(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
-    """Yield items without a progress bar."""
-    yield from items
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class Lab:
         seed: The seed.
         galaxies: A `.npy` file of pictures of galaxies, or none for those of the Hubble field.
         device: Where chains run: "cpu", a CUDA device of torch, or "auto" to take one if there is.
-        track: Shows progress: takes items, their number and a label, and yields the items.
+        progress: Called as `progress(stage, n_done, n_total)`.
     """
 
     out: Path
@@ -51,7 +46,7 @@ class Lab:
     seed: int = 0
     galaxies: Path | None = None
     device: str = "auto"
-    track: Track = in_silence
+    progress: Progress | None = None
 
     @cached_property
     def prior(self) -> Galaxies:
@@ -62,12 +57,16 @@ class Lab:
         """Return a size of the experiment."""
         return quick if self.quick else full
 
+    def track(self, items: Iterable[Item], n_total: int, stage: str) -> Iterator[Item]:
+        """Yield items, and tell how many are done."""
+        return tracked(items, stage, n_total, self.progress)
+
     def map(
-        self, function: Callable[[Item], Value], items: Sequence[Item], label: str
+        self, function: Callable[[Item], Value], items: Sequence[Item], stage: str
     ) -> list[Value]:
         """Return the function of each item, computed on all processors."""
         with ThreadPoolExecutor(n_allowed()) as pool:
-            return list(self.track(pool.map(function, items), len(items), label))
+            return list(self.track(pool.map(function, items), len(items), stage))
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
 """Gravitational lensing: two diffusion samplers of a lensed galaxy, one of them biased."""
 
-import hashlib
-import json
 import shutil
 from collections.abc import Iterator
-from importlib.util import find_spec
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +10,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from .. import plots
+from .._base import optional
+from .._base.arrays import Results
+from .._base.threads import n_allowed
 from .._base.types import Array, Floats
 from ..checks import check
 from ..diagnostics import tarp
+from ..engine import Engine
 from ..problems import Lensing
 from ..references import Prior
 from ..simulations import Simulations
@@ -36,8 +38,8 @@ def lensing(lab: Lab) -> Outcome:
     problem = Lensing(lab.prior, noise=_NOISE)
     theta, x = problem.simulate(lab.size(500, 100), np.random.default_rng(lab.seed))
     sampler = problem.sampler(*_SAMPLERS, n_steps=_N_STEPS, device=_device(lab))
-    store = Store(lab, sampler, x, n_draws=lab.size(1000, 100))
-    draws = store.fill()
+    folder = lab.out / ".lensing"
+    draws = _draws(lab, sampler, x, lab.size(1000, 100), folder)
     studies = {
         name: Simulations(_beside_chains(one, sampler.device), theta, x=x)
         for name, one in draws.items()
@@ -62,77 +64,50 @@ def lensing(lab: Lab) -> Outcome:
         ],
         numbers={name: curve(result) for name, result in results.items()},
     )
-    store.remove()
+    shutil.rmtree(folder)
     return outcome
 
 
-class Store:
-    """Draws on disk, a block of simulations at a time: a run that was cut off goes on from there.
+def _draws(
+    lab: Lab, sampler: "Sampler", x: Floats, n_draws: int, folder: Path
+) -> dict[str, Array]:
+    """Return draws `(n_draws, n_sims, n_dims)` by sampler.
 
-    A folder whose name tells everything that the draws depend on holds one array a sampler, and
-    one empty file for each block that is complete.
+    Blocks of simulations are kept in the folder, and a run that was cut off goes on from there.
     """
+    n_block = 5 if sampler.device == "cpu" else 50
+    rows = [slice(start, start + n_block) for start in range(0, len(x), n_block)]
+    covariance = np.round(sampler.problem.galaxies.covariance, 9)
+    about = {"x": x, "n_draws": n_draws, "n_steps": _N_STEPS, "n_block": n_block,
+             "device": sampler.device, "covariance": covariance}  # fmt: skip
 
-    def __init__(self, lab: Lab, sampler: "Sampler", x: Floats, n_draws: int) -> None:
-        self.lab, self.sampler, self.x, self.n_draws = lab, sampler, x, n_draws
-        self.n_block = 5 if sampler.device == "cpu" else 50
-        galaxies = sampler.problem.galaxies
-        about = [lab.seed, x.shape, n_draws, _N_STEPS, self.n_block, sampler.device]
-        key = hashlib.sha256(json.dumps(about).encode())
-        key.update(np.round(galaxies.covariance, 9).tobytes())
-        self.folder = lab.out / f".lensing-{key.hexdigest()[:12]}"
+    def chains(some: slice) -> Results:
+        return sampler(x[some], n_draws, np.random.default_rng([lab.seed, some.start]))
 
-    def fill(self) -> dict[str, Array]:
-        """Return draws `(n_draws, n_sims, n_dims)` by sampler, and sample what is missing."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        arrays = {name: self._array(self.folder / f"{name}.npy") for name in self.sampler.chains}
-
-        def sample(start: int) -> None:
-            done = self.folder / f"block-{start}"
-            if done.exists():
-                return
-            rows = slice(start, start + self.n_block)
-            rng = np.random.default_rng([self.lab.seed, start])
-            for name, draws in self.sampler(self.x[rows], self.n_draws, rng).items():
-                arrays[name][rows] = draws
-                arrays[name].flush()
-            done.touch()
-
-        starts = range(0, len(self.x), self.n_block)
-        if self.sampler.device == "cpu":
-            self.lab.map(sample, starts, "chains")
-        else:
-            for start in self.lab.track(starts, len(starts), "chains"):
-                sample(start)
-        return {name: draws.swapaxes(0, 1) for name, draws in arrays.items()}
-
-    def remove(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder)
-
-    def _array(self, path: Path) -> np.memmap:
-        shape = (len(self.x), self.n_draws, len(self.sampler.problem.galaxies.mean))
-        if path.exists():
-            return np.lib.format.open_memmap(path, mode="r+")
-        return np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+    draws = {name: np.empty((len(x), n_draws, len(covariance)), "f4") for name in sampler.chains}
+    with ThreadPoolExecutor(n_allowed()) as pool:
+        executor = pool if sampler.device == "cpu" else None
+        engine = Engine(executor=executor, resume=folder, progress=lab.progress)
+        run = engine.start(lambda: about, lab.seed)
+        blocks = run.compute("chains", chains, rows.__getitem__, len(rows))
+        for some, block in zip(rows, blocks, strict=True):
+            for name, array in block.items():
+                draws[name][some] = array
+    return {name: array.swapaxes(0, 1) for name, array in draws.items()}
 
 
 def _device(lab: Lab) -> str:
     if lab.device != "auto":
         return lab.device
-    if find_spec("torch") is None:
-        return "cpu"
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    torch = optional.installed("torch")
+    return "cuda" if torch is not None and torch.cuda.is_available() else "cpu"
 
 
 def _beside_chains(draws: Array, device: str) -> Any:
     """Return draws where the chains ran, so that they are tested there."""
     if device == "cpu":
         return draws
-    import torch
-
+    torch = optional.package("torch")
     return torch.from_numpy(np.array(draws.swapaxes(0, 1))).to(device).swapaxes(0, 1)
 
 

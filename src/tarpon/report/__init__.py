@@ -11,11 +11,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from .._base import arguments
-from .._base.disk import replacing
+from .._base.disk import replacing, versions
 from .._base.text import number, stated
 from ..checks import Check, words
 from ..checks.families import SEES
-from ..results import Result, versions
+from ..results import Result
 from ._chapter import Chapter
 from ._svg import NOT_XML
 
@@ -49,7 +49,7 @@ def write(
     """
     path = arguments.path(path)
     text = html(*checks, names=names, commands=commands)
-    with replacing(path, private=False) as file:
+    with replacing(path) as file:
         file.write(text.encode())
 
 

@@ -1,13 +1,12 @@
 """`run`: simulate, sample and test until the answer is in."""
 
 import json
-import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .._base import arguments, threads
+from .._base.progress import Progress, shown
 from .._base.types import RNG
 from .._version import __version__
 from ..checks import Check, check, swaps
@@ -16,11 +15,11 @@ from ..simulations import Simulations
 from . import store as stores
 from .ledger import Book
 from .problem import Problem, source
-from .stopping import Progress, Watch
+from .stopping import Watch
 from .store import Failure
 from .workers import Borrowed, Crew, Processes, Task
 
-__all__ = ["Failure", "Problem", "Progress", "Study", "run"]
+__all__ = ["Failure", "Problem", "Study", "run"]
 
 _SECONDS = 0.1  # between two looks at what the disk has done
 _MOST_PRINTED = 3
@@ -104,7 +103,7 @@ def run(
     time_limit: float | None = None,
     retries: int = 1,
     rng: RNG = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Progress | None = None,
 ) -> Study:
     """Simulate, sample and test, until the answer is in.
 
@@ -134,7 +133,9 @@ def run(
             an executor, whose work nobody can stop from outside.
         retries: How often a simulation that failed is tried again, with the same random numbers.
         rng: The seed; without one, that of the store.
-        progress: Called with a `Progress` many times a second.
+        progress: Called as `progress(stage, n_done, n_total)` several times a second, where
+            `stage` states the evidence and the coverage so far; without it a bar is shown, on a
+            terminal or in a notebook.
 
     Returns:
         A `Study`.
@@ -162,7 +163,8 @@ def run(
         watch.follow(book)
         if book.waiting and not watch.settled:
             task = Task(found, kept.seed, n_draws)
-            _simulate(_crew(task, executor, n_workers, time_limit), book, watch, progress)
+            with shown(progress) as tell:
+                _simulate(_crew(task, executor, n_workers, time_limit), book, watch, tell)
         counted = book.simulations(watch.place, names)
         return Study(
             stopped=watch.settled or "all done",
@@ -172,7 +174,7 @@ def run(
             n_sims=n_sims,
             failures=tuple(one for k, one in sorted(book.failures.items()) if k < watch.place),
             notes=tuple(book.notes),
-            store=kept.folder,
+            store=kept.path,
             seed=kept.seed,
         )
 
@@ -213,11 +215,8 @@ def _refuse(executor: Any, n_workers: int | None, time_limit: float | None, retr
         raise ValueError(f"`retries` must not be negative, but got {retries}.")
 
 
-def _simulate(
-    crew: Crew, book: Book, watch: Watch, progress: Callable[[Progress], None] | None
-) -> None:
+def _simulate(crew: Crew, book: Book, watch: Watch, progress: Progress | None) -> None:
     """Let workers simulate until the answer is in, or all is done."""
-    start = time.monotonic()
     with book, crew:
         while book.open and not watch.settled:
             for index, outcome in crew.finished(_SECONDS):
@@ -227,7 +226,7 @@ def _simulate(
             book.commit()
             watch.follow(book)
             if progress is not None:
-                progress(watch.progress(book, time.monotonic() - start))
+                progress(watch.stage(book), len(book.results), book.n_sims)
 
 
 def _hand_out(crew: Crew, book: Book) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from .._base.arrays import Results
 from ..simulations import Simulations
 from .store import Failure, Store, stacked
-from .workers import Fault, Outcome
+from .workers import Attempt, Fault
 from .writer import Writer
 
 _HOPELESS = 5  # simulations that fail before any works
@@ -36,19 +36,16 @@ class Book:
         for path in store.files(n_sims):
             self._recall(path)
         self.waiting.extend(index for index in range(n_sims) if index not in self.results)
-        self.n_before = len(self.results)
 
     def _recall(self, path: Path) -> None:
         try:
             found = self.store.read(path)
         except ValueError as damage:
             self.store.set_aside(path)
-            self.notes.append(f"{damage}: it was set aside, and what it held computed again.")
+            self.notes.append(f"{damage} It was set aside, and what it held is computed again.")
             return
-        for index, results in found.items():
-            self.shapes = {name: one.shape for name, one in results.items()}
-            if index < self.n_sims:
-                self.results[index] = results
+        self.shapes = {name: array.shape for name, array in next(iter(found.values())).items()}
+        self.results |= {k: results for k, results in found.items() if k < self.n_sims}
 
     def __enter__(self) -> "Book":
         return self
@@ -68,29 +65,29 @@ class Book:
         self.running.add(index)
         return index
 
-    def enter(self, index: int, outcome: Outcome | None) -> None:
+    def enter(self, index: int, attempt: Attempt | None) -> None:
         """Take what a worker made of a simulation, which is nothing if it has not begun it."""
         self.running.remove(index)
-        if outcome is None:
+        if attempt is None:
             self.waiting.appendleft(index)
             return
         self.attempts[index] += 1
-        if not isinstance(outcome, Fault):
-            outcome = self._like_the_others(outcome)
-        if not isinstance(outcome, Fault):
+        if not isinstance(attempt, Fault):
+            attempt = self._unlike(attempt) or attempt
+        if not isinstance(attempt, Fault):
             with _on_disk(self):
-                self.writer.take(index, outcome)
+                self.writer.take(index, attempt)
         elif self.attempts[index] <= self.retries:
             self.waiting.appendleft(index)
         else:
-            self._give_up(index, outcome)
+            self._give_up(index, attempt)
 
-    def _like_the_others(self, results: Results) -> Outcome:
-        """Return the results, or say how they differ from those of other simulations."""
+    def _unlike(self, results: Results) -> Fault | None:
+        """Return how results differ from those of other simulations, None if they do not."""
         here = {name: one.shape for name, one in results.items()}
         there = self.shapes = self.shapes or here
         if here == there:
-            return results
+            return None
         names = sorted(name for name in here | there if here.get(name) != there.get(name))
         return Fault(
             f"simulations must be alike, but this one differs from others in the shape of "
@@ -134,7 +131,7 @@ def _on_disk(book: Book) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(
-            f"{str(book.store.folder)!r} cannot be written to: {error.strerror or error}. The "
-            f"{len(book.results)} simulations in it are safe. When there is room again, the same "
-            f"call goes on from there."
+            f"{str(error).removesuffix('.')}. The {len(book.results)} simulations in "
+            f"{str(book.store.path)!r} are safe. When there is room again, the same call goes on "
+            f"from there."
         ) from error

@@ -5,9 +5,8 @@ import inspect
 import sys
 import textwrap
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, cached_property, partial
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -15,16 +14,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from .._base import arrays, disk
+from .._base import disk
 from .._base.arrays import Results
-from .._base.disk import plain
+from .._base.fingerprint import of_attributes, of_code
+from .._base.imports import imported
 from .._base.types import Array, ArrayLike
 from ..simulations import shapes
 
 PARTS = ("prior", "simulate", "posterior")
 _OURS = str(Path(__file__).parents[1])
 _STREAM = 2  # of random numbers: no test that starts from the same seed has these
-_DEPTH = 4  # to which objects within objects are looked at
 
 
 class Problem(Protocol):
@@ -57,25 +56,35 @@ class InFile:
         path: The file.
         name: The object in it; without one it is `problem`, or the functions of the file.
         text: What is in the file.
+        modules: The modules beside the file that it imports, and their texts.
     """
 
     path: str
     name: str
     text: str
+    modules: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, given: str | Path) -> "InFile":
         """Find `path/to/file.py` or `path/to/file.py:name`."""
         before, found, name = str(given).rpartition(".py:")
         path = disk.existing(f"{before}.py" if found else str(given)).absolute()
-        return cls(str(path), name if found else "", _text(path))
+        text = _text(path)
+        _, loaded = _run(str(path), text)
+        modules = imported(path, text, loaded)
+        return cls(str(path), name if found else "", text, tuple(modules.items()))
 
     def __call__(self) -> Problem:
         return _loaded(self)
 
     def identity(self) -> dict[str, Any]:
-        """Return what simulations depend on."""
-        return {"source": self.text, "object": self.name, "settings": _settings(self())}
+        """Return everything that simulations depend on."""
+        return {
+            "source": self.text,
+            "modules": dict(self.modules),
+            "object": self.name,
+            "settings": of_attributes(self()),
+        }
 
 
 def _text(path: Path) -> str:
@@ -98,12 +107,13 @@ class InProgram:
         return self.problem
 
     def identity(self) -> dict[str, Any]:
-        """Return what simulations depend on."""
+        """Return everything that simulations depend on."""
         kind = type(self.problem)
         return {
             "source": _source(self.problem),
+            "code": of_code(kind),
             "object": kind.__qualname__,
-            "settings": _settings(self.problem),
+            "settings": of_attributes(self.problem),
         }
 
 
@@ -168,22 +178,34 @@ def _finite(name: str, values: ArrayLike) -> Array:
 
 @cache
 def _loaded(file: InFile) -> Problem:
-    """Run the text of a file as a module that it can import from, and return its problem."""
-    digest = hashlib.sha256(file.text.encode()).hexdigest()[:16]
-    module = ModuleType(f"tarpon_problem_{digest}")
-    module.__file__ = file.path
-    sys.modules[module.__name__] = module
-    folder = str(Path(file.path).parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)  # as for a script: what lies beside it can be imported
-    try:
-        exec(compile(file.text, file.path, "exec"), vars(module))
-    except Exception as error:
-        raise ValueError(f"{file.path!r} cannot be run: {where(error)}.") from error
+    """Return the problem of a file whose modules are what they were when the run began."""
+    module, _ = _run(file.path, file.text)
+    now = imported(Path(file.path), file.text, dict(file.modules))
+    changed = [name for name, text in file.modules if now.get(name) != text]
+    if changed:
+        raise ValueError(f"module {changed[0]!r} has changed since the run began.")
     if file.name and not hasattr(module, file.name):
         raise ValueError(f"{file.path!r} has no {file.name!r}.")
     problem: Problem = getattr(module, file.name or "problem", module)
     return problem
+
+
+@cache
+def _run(path: str, text: str) -> tuple[ModuleType, tuple[str, ...]]:
+    """Run a text as a module that can import from its folder; return what it has imported, too."""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    module = ModuleType(f"tarpon_problem_{digest}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+    folder = str(Path(path).parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as for a script: what lies beside it can be imported
+    before = set(sys.modules)
+    try:
+        exec(compile(text, path, "exec"), vars(module))
+    except Exception as error:
+        raise ValueError(f"{path!r} cannot be run: {where(error)}.") from error
+    return module, tuple(set(sys.modules) - before)
 
 
 def where(error: BaseException) -> str:
@@ -222,48 +244,3 @@ def _source(problem: Problem) -> str:
             f"the source of {kind.__qualname__} cannot be found, so that nobody could tell later "
             f"whether it has changed. Write it to a file."
         ) from error
-
-
-def _settings(problem: Problem) -> dict[str, Any]:
-    """Return what an object was made with, arrays as fingerprints."""
-    return plain({name: _told(one) for name, one in _attributes(problem).items()})
-
-
-def _told(value: Any, depth: int = _DEPTH) -> Any:
-    """Return a value in words, numbers and fingerprints."""
-    inside = partial(_told, depth=depth - 1)
-    if hasattr(value, "state_dict"):  # a network of torch
-        return inside(value.state_dict())
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return _fingerprint(value)
-    if isinstance(value, bool | int | float | str | None):
-        return value
-    if inspect.isfunction(value):
-        return inspect.getsource(value)
-    if not depth:
-        return type(value).__qualname__
-    if isinstance(value, Mapping):
-        return {str(name): inside(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [inside(one) for one in value]
-    return {name: inside(one) for name, one in _attributes(value).items()} or value
-
-
-def _fingerprint(array: ArrayLike) -> str:
-    numbers = np.ascontiguousarray(arrays.host(array))
-    digest = hashlib.sha256(numbers.tobytes()).hexdigest()[:16]
-    return f"{numbers.dtype} {numbers.shape} {digest}"
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """Return what an object was made with: not what it has computed since."""
-    if isinstance(value, type | ModuleType):
-        return {}
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-    kind = type(value)
-    return {
-        name: one
-        for name, one in getattr(value, "__dict__", {}).items()
-        if not name.startswith("_") and not isinstance(getattr(kind, name, None), cached_property)
-    }

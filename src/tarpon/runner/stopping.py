@@ -1,6 +1,5 @@
 """The watch over a run: what is known so far, and whether that is enough."""
 
-from dataclasses import dataclass
 from itertools import count, groupby, islice, takewhile
 
 import numpy as np
@@ -12,31 +11,6 @@ from .ledger import Book
 from .store import precision, stacked
 
 _AT_ONCE = 64  # simulations that are tested together, which is faster and gives the same
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a run stands.
-
-    Arguments:
-        n_done: How many simulations are finished and in the store.
-        n_failed: How many have failed.
-        n_sims: How many there are at most.
-        rate: Simulations a second, of this call.
-        e_value: The evidence against the posteriors.
-        enough: The evidence that settles it.
-        within: The largest error that coverage may still have.
-        expected: How many more simulations it will take, at this pace of the evidence.
-    """
-
-    n_done: int
-    n_failed: int
-    n_sims: int
-    rate: float
-    e_value: float
-    enough: float
-    within: float
-    expected: int
 
 
 class Watch:
@@ -84,16 +58,11 @@ class Watch:
             guesses.append(n * np.log(self.enough) / np.log(monitor.e_value))
         return max(int(min(guesses)) - n, 0)
 
-    def progress(self, book: Book, seconds: float) -> Progress:
-        """Return where a run of so many seconds stands."""
-        n_done = len(book.results)
-        return Progress(
-            n_done=n_done,
-            n_failed=len(book.failures),
-            n_sims=book.n_sims,
-            rate=(n_done - book.n_before) / max(seconds, 1e-9),
-            e_value=self.monitor.e_value,
-            enough=self.enough,
-            within=self.monitor.within,
-            expected=self.expected(book.n_sims),
-        )
+    def stage(self, book: Book) -> str:
+        """Return what is known so far, in a line."""
+        words = [
+            f"evidence {self.monitor.e_value:.2g}:1 (stops at {self.enough:.3g}:1)",
+            f"coverage ±{self.monitor.within:.2g}",
+            f"about {self.expected(book.n_sims)} more",
+        ]
+        return ", ".join(words + ([f"{len(book.failures)} failed"] if book.failures else []))

@@ -19,14 +19,16 @@ from typing import Any, Protocol, Self
 
 from threadpoolctl import threadpool_limits
 
+from .._base import optional
 from .._base.arrays import Results
-from ..engine import Pool
+from .._base.pools import Pool
 from .problem import Source, simulated, where
 
 _MOST_STARTS = 3  # of a worker that dies before it has begun
 _BRIEF_SECONDS = 1.0  # of a simulation whose successor is handed out ahead
 _SECONDS_TO_END = 2.0
 _FOREVER = float("inf")
+_GROUPS = hasattr(os, "killpg")  # of processes, which Windows lacks
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Fault:
     details: str = ""
 
 
-Outcome = Results | Fault
+Attempt = Results | Fault
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,7 @@ class Crew(Protocol):
         """Hand out a simulation."""
         ...
 
-    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome | None]]:
+    def finished(self, timeout: float) -> Iterator[tuple[int, Attempt | None]]:
         """Yield what has ended, after waiting for it for so many seconds at most.
 
         What comes without an outcome was never begun.
@@ -129,7 +131,7 @@ class Processes:
         free = (worker for worker in self.workers if worker.n_free)
         min(free, key=lambda worker: len(worker.given)).start(index)
 
-    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome | None]]:
+    def finished(self, timeout: float) -> Iterator[tuple[int, Attempt | None]]:
         """Yield what has ended, and replace processes that died or took too long."""
         now = time.monotonic()
         ends = [worker.since + self.time_limit for worker in self.workers if worker.busy]
@@ -186,7 +188,7 @@ class _Worker:
         with suppress(BrokenPipeError):  # it has died, and the next to listen will know
             self.pipe.send(index)
 
-    def receive(self) -> Iterator[tuple[int, Outcome | None]]:
+    def receive(self) -> Iterator[tuple[int, Attempt | None]]:
         """Yield how a simulation ended, if that is what the process has to say."""
         try:
             said = self.pipe.recv()
@@ -203,7 +205,7 @@ class _Worker:
         self.since = now
         yield self.given.popleft(), said
 
-    def left(self, why: str) -> Iterator[tuple[int, Outcome | None]]:
+    def left(self, why: str) -> Iterator[tuple[int, Attempt | None]]:
         """Yield what a process that has ended leaves behind."""
         for k, index in enumerate(self.given):
             yield index, None if k else Fault(why)
@@ -219,17 +221,21 @@ class _Worker:
 
 
 def _kill(process: BaseProcess) -> None:
-    """Kill a process and all that it has started."""
-    with suppress(ProcessLookupError, PermissionError):
-        if process.pid is not None and os.getpgid(process.pid) == process.pid:
-            os.killpg(process.pid, signal.SIGKILL)
+    """Kill a process, and where the system has groups all that it has started."""
+    if _GROUPS and process.pid is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(process.pid) == process.pid:
+                os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.join()
 
 
 def _work(pipe: Connection, task: bytes) -> None:
     """Simulate what comes through the pipe until it closes; this is a process of its own."""
-    os.setpgid(0, 0)  # Ctrl-C is for the program that we work for
+    if _GROUPS:
+        os.setpgid(0, 0)  # Ctrl-C is for the program that we work for
+    else:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.dup2(2, 1)  # and so is its output
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = "1"  # the other processors have simulations of their own
@@ -249,18 +255,17 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
-    os.killpg(0, signal.SIGKILL)
+    if _GROUPS:
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
 
 
 def _pickled(task: Task) -> bytes:
     """Return a task as bytes; with cloudpickle also what a notebook defines."""
-    hint = ""
+    cloudpickle = optional.installed("cloudpickle")
+    hint = "" if cloudpickle else " Or install cloudpickle: `pip install tarpon[run]`."
     try:
-        import cloudpickle as pickler
-    except ImportError:
-        pickler, hint = pickle, " Or install cloudpickle: `pip install tarpon[run]`."
-    try:
-        done: bytes = pickler.dumps(task)
+        done: bytes = (cloudpickle or pickle).dumps(task)
     except Exception as error:
         raise ValueError(
             f"the problem cannot be sent to other processes: {where(error)}. Write it to a file "
@@ -301,7 +306,7 @@ class Borrowed:
         """Hand a simulation to the executor."""
         self.running[self.pool.submit(self.task, index)] = index
 
-    def finished(self, timeout: float) -> Iterator[tuple[int, Outcome | None]]:
+    def finished(self, timeout: float) -> Iterator[tuple[int, Attempt | None]]:
         """Yield what has ended; an executor that broke ends the run."""
         done, _ = wait(self.running, timeout, FIRST_COMPLETED)
         for future in done:
@@ -309,5 +314,5 @@ class Borrowed:
             error = future.exception()
             if isinstance(error, BrokenExecutor):
                 raise RuntimeError(f"the executor broke: {where(error)}.") from error
-            outcome: Outcome = future.result() if error is None else Fault(where(error))
+            outcome: Attempt = future.result() if error is None else Fault(where(error))
             yield index, outcome

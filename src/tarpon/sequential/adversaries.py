@@ -15,6 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from .._base import arguments
+from .._base.disk import Record
 from .._base.types import Array, ArrayLike, Floats
 from ..simulations.blocks import Block
 from ..simulations.shapes import array, finite
@@ -175,11 +176,18 @@ class Gambler:
     fitted: tuple[int, Score] | None = None
 
     @classmethod
-    def from_arrays(
-        cls, adversary: Adversary, n_bets: int, *, points: Array, x: Array, log_capital: Floats
-    ) -> "Gambler":
-        """Return the gambler with the arrays of `to_arrays`; its score is fitted again."""
-        return cls(adversary, tuple(points), tuple(x), log_capital, n_bets)
+    def of_record(cls, adversary: Adversary, record: Record, n_sims: int) -> "Gambler":
+        """Return the gambler that `to_arrays` was called on; it fits its score again."""
+        points = record.array("adversary_points", "f", n_sims, *(1 + _N_KEPT, None) * bool(n_sims))
+        x = record.arrays.get("adversary_x", np.empty(0))
+        record.array("adversary_x", "biuf", n_sims if len(x) else 0, *x.shape[1:])
+        return cls(
+            adversary,
+            tuple(finite("adversary_points", points)),
+            tuple(x),
+            record.floats("adversary_log_capital", len(_TEMPERS)),
+            record.count("adversary", most=n_sims),
+        )
 
     def to_arrays(self) -> dict[str, Array]:
         """Return the arrays of a file, without the adversary and the number of bets."""

@@ -18,6 +18,7 @@ from math import erfc, exp, log, pi, sqrt
 import numpy as np
 from numpy.random import Generator
 
+from .._base.disk import Record
 from .._base.text import clean
 from .._base.types import Array, Floats, Ints
 from ..ranks import broken
@@ -100,6 +101,16 @@ class Wealth:
         n_bets = len(_alternatives()[2])
         return cls(
             np.zeros((*n_runs, n_scores, n_bets)), np.zeros((*n_runs, n_scores, len(LEVELS)))
+        )
+
+    @classmethod
+    def of_record(cls, record: Record, n_scores: int, n_sims: int) -> "Wealth":
+        """Return the wealth that a record holds."""
+        n_bets = len(_alternatives()[2])
+        return cls(
+            record.floats("log_capital", n_scores, n_bets),
+            record.floats("covered", n_scores, len(LEVELS), low=0.0, high=float(n_sims)),
+            n_sims,
         )
 
     def bet(self, ranks: Ints, n_points: int, sizes: Ints) -> "Wealth":

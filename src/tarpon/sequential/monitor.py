@@ -1,6 +1,5 @@
 """`Monitor`: simulations come one by one, and the answer is looked at whenever one likes."""
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -12,10 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._base import arguments, disk
-from .._base.disk import replacing
 from .._base.text import dropped, stated
 from .._base.types import RNG, Array, ArrayLike, Floats, Ints
-from .._version import __version__
 from ..engine import Run
 from ..simulations import Simulations, alerts, bare, bound, equalised, given, passes, shapes
 from ..simulations.weights import by_simulation
@@ -25,7 +22,7 @@ from .bets import Scores, Wealth, log_mean, radius, ranked
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_FORMAT = 1
+KIND = "monitor"
 _ADVERSARY = "adversary"
 _ADVERSARY_SHARE = 0.2
 _LARGEST_LOG = 700.0
@@ -277,13 +274,18 @@ class Monitor:
         return both
 
     def save(self, path: str | Path) -> None:
-        """Write an `.npz` file from which `Monitor.load` goes on; nothing in it is pickled.
+        """Write an `.npz` file from which `tarpon.load` goes on; nothing in it is pickled.
 
-        The file is whole at all times, should the program die meanwhile.
+        The file is whole at all times, should the program die meanwhile. The adversary, if there
+        is one, is not in it.
+
+        Example:
+            >>> sims = tarpon.problems.zoo("exact", n_sims=20, rng=0)
+            >>> tarpon.Monitor(rng=0).add(sims).save("monitor.npz")
+            >>> tarpon.load("monitor.npz").n_sims
+            20
         """
         about = {
-            "format": _FORMAT,
-            "tarpon": __version__,
             "level": self.level,
             "tolerance": self.tolerance,
             "seed": self.seed,
@@ -291,10 +293,10 @@ class Monitor:
             "n_dropped": self.n_dropped,
             "approximate": self.approximate,
             "names": self._scores.names,
-            "shares": self._scores.shares,
             "adversary": None if self._gambler is None else self._gambler.n_bets,
         }
         arrays = {
+            "shares": np.array(self._scores.shares),
             "log_capital": self._wealth.log_capital,
             "covered": self._wealth.covered,
             "log_e": np.array(self._log_e),
@@ -303,53 +305,35 @@ class Monitor:
         if self._gambler is not None:
             kept = self._gambler.to_arrays()
             arrays |= {f"adversary_{name}": values for name, values in kept.items()}
-        with replacing(arguments.path(path)) as file:
-            np.savez(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
+        disk.save(path, KIND, about, arrays)
 
     @classmethod
-    def load(cls, path: str | Path, *, adversary: Adversary | None = None) -> Self:
-        """Read a monitor that `save` has written: it goes on as if it had never stopped.
+    def of_record(cls, record: disk.Record, adversary: Adversary | None = None) -> Self:
+        """Return the monitor that `save` wrote, or raise `ValueError` if a record is of none.
 
         Arguments:
-            path: The file.
+            record: What was read.
             adversary: The adversary that the monitor had, if any.
-
-        Example:
-            >>> sims = tarpon.problems.zoo("exact", n_sims=20, rng=0)
-            >>> tarpon.Monitor(rng=0).add(sims).save("monitor.npz")
-            >>> tarpon.Monitor.load("monitor.npz").n_sims
-            20
         """
-        path = arguments.path(path)
-        if adversary is not None:
-            arguments.function("adversary", adversary, ADVERSARY, "fit")
-        try:
-            with np.load(disk.existing(path), allow_pickle=False) as file:
-                arrays = dict(file)
-            about = json.loads(str(arrays["about"]))
-            if about["format"] != _FORMAT:
-                raise ValueError(f"it has format {about['format']}, this version reads {_FORMAT}")
-            found = cls._restored(about, arrays, adversary)
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            raise ValueError(f"{str(path)!r} is no saved `Monitor`: {error}.") from error
-        same_adversary(about["adversary"] is not None, adversary is not None)
-        return found
-
-    @classmethod
-    def _restored(
-        cls, about: dict[str, Any], arrays: dict[str, Array], adversary: Adversary | None
-    ) -> Self:
-        found = cls(level=about["level"], tolerance=about["tolerance"], rng=about["seed"])
-        found.n_dropped, found.approximate = about["n_dropped"], about["approximate"]
-        found._scores = Scores(tuple(about["names"]), tuple(about["shares"]))
-        found._wealth = Wealth(arrays["log_capital"], arrays["covered"], about["n_sims"])
-        found._log_e, found._within = arrays["log_e"].tolist(), arrays["within"].tolist()
+        found = cls(
+            level=record.probability("level"),
+            tolerance=record.probability("tolerance"),
+            rng=record.count("seed"),
+        )
+        n_sims, found.n_dropped = record.count("n_sims"), record.count("n_dropped")
+        found.approximate = record.value("approximate", bool)
+        names = record.texts("names")
+        shares = record.floats("shares", len(names), low=0.0, high=1.0)
+        found._scores = Scores(names, tuple(shares.tolist()))
+        found._wealth = Wealth.of_record(record, len(names), n_sims)
+        n_looks = len(record.arrays.get("log_e", ()))
+        if n_looks > n_sims or bool(n_looks) != bool(n_sims and names):
+            raise ValueError(f"{n_looks} looks at {n_sims} simulations cannot be")
+        found._log_e = record.floats("log_e", n_looks).tolist()
+        found._within = record.floats("within", n_looks, low=0.0, high=1.0).tolist()
         found._largest_log_e = max([0.0, *found._log_e])
-        if adversary is not None and about["adversary"] is not None:
-            kept = {name: arrays[f"adversary_{name}"] for name in ("points", "x", "log_capital")}
-            found._gambler = Gambler.from_arrays(adversary, about["adversary"], **kept)
+        if adversary is not None:
+            found._gambler = Gambler.of_record(adversary, record, n_sims)
         return found
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
@@ -430,15 +414,15 @@ def same_observations(x: Array | None, before: Sequence[Array]) -> None:
         )
 
 
-def same_adversary(had: bool, given: bool) -> None:
+def same_adversary(had: bool, given: Adversary | None) -> None:
     """Raise if a saved monitor had an adversary and none is given, or the other way round."""
-    if had and not given:
+    if had and given is None:
         raise ValueError(
             "the saved monitor had an adversary, which is not in the file: pass the same one as "
             "`adversary=`."
         )
-    if given and not had:
-        raise ValueError("the saved monitor had no adversary: leave `adversary=` out.")
+    if not had and given is not None:
+        raise ValueError("there was no adversary when the file was saved: remove `adversary=`.")
 
 
 def mergeable(seed: int, other: int, alone: bool, other_alone: bool) -> None:

@@ -70,7 +70,7 @@ def each(
 
     invalid = np.zeros(sims.n_sims, dtype=bool)
     on_part = partial(_on_part, function)
-    for results in sims._run.each(name, on_part, task, len(slices), final=final):
+    for results in sims._run.compute(name, on_part, task, len(slices), final=final):
         if "invalid" in results:
             invalid[results["invalid"]] = True
         else:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._base import optional
 from .._base.arrays import package, unmasked
 from .._base.types import Array, ArrayLike
 
@@ -65,9 +66,7 @@ class InHDF5:
         return cls(path, dataset.name, dataset.shape, dataset.dtype, dataset.chunks)
 
     def __getitem__(self, key: Any) -> Array:
-        import h5py
-
-        with h5py.File(self.path, "r") as file:
+        with optional.package("h5py").File(self.path, "r") as file:
             return file[self.name][key]
 
 
@@ -253,12 +252,11 @@ def _chunks_there(array: Any) -> Callable[[str], bool] | None:
         return lambda key: (root / key).exists()
     if not array.store.supports_listing:
         return None
-    from zarr.core.sync import sync
 
     async def listed() -> set[str]:
         return {key async for key in array.store.list_prefix(array.path)}
 
-    known = sync(listed())
+    known = optional.package("zarr.core.sync").sync(listed())
     return lambda key: f"{array.path}/{key}".lstrip("/") in known
 
 
@@ -271,6 +269,44 @@ def is_portable(source: Any) -> bool:
     if type(getattr(source, "store", None)).__name__ == "MemoryStore":  # of Zarr
         return False
     return isinstance(source, Mapped | InHDF5 | PlainZarr) or package(source) in _PORTABLE
+
+
+def told(source: Any) -> list[str] | None:
+    """Return what tells the files of a source from others: their sizes and times.
+
+    None where no files are known.
+    """
+    if isinstance(source, Arranged):
+        inner = told(source.source)
+        return None if inner is None else [str(source.groups), *inner]
+    if isinstance(source, Joined):
+        every = [told(part) for part in source.parts]
+        return None if None in every else [line for inner in every for line in inner or ()]
+    path = _path(source)
+    if path is None or not path.exists():
+        return None
+    files = (
+        [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    )
+    stats = [(file.relative_to(path), file.stat()) for file in files]
+    place = [str(getattr(source, name, "")) for name in ("name", "offset", "strides")]
+    return place + [f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats]
+
+
+def _path(source: Any) -> Path | None:
+    """Return the file or the folder of a source, if it has one."""
+    kind = package(source)
+    if isinstance(source, Mapped | InHDF5):
+        return Path(source.path)
+    if isinstance(source, PlainZarr):
+        return source.root
+    if kind == "netCDF4":
+        return Path(source.group().filepath())
+    if kind == "xarray":
+        return Path(source.encoding["source"]) if "source" in source.encoding else None
+    if kind == "zarr" and type(source.store).__name__ == "LocalStore":
+        return Path(source.store.root) / source.path
+    return None
 
 
 def decoded(read: Any) -> Array:

@@ -11,6 +11,7 @@ from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
+from ..._base import optional
 from ..._base.text import clean, size
 from ..._base.types import Array, ArrayLike
 from .entries import MOST_ARRAYS, FileArray, listed
@@ -90,7 +91,7 @@ def safetensors(path: Path, limit: int) -> dict[str, FileArray]:
 
 def torch(path: Path, limit: int) -> dict[str, FileArray]:
     """Return the tensors of a dictionary that was saved by torch."""
-    import torch
+    torch = optional.package("torch")
 
     with zipfile.ZipFile(path) as archive:  # the format before 2020 is no archive, and refused
         members = archive.infolist()

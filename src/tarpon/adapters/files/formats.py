@@ -12,7 +12,6 @@ from .entries import FileArray
 T = TypeVar("T")
 
 _FOLDER = "folder"
-_EXTRAS = {"torch": "torch"}  # extras of packages that tarpon[io] lacks
 _FORMATS: dict[str, tuple[str, Callable[[Path, int], dict[str, FileArray]]]] = {
     ".npz": ("an .npz file", flat.npz),
     ".npy": ("an .npy file", flat.npy),
@@ -70,10 +69,7 @@ def trying(path: Path, read: Callable[[], T]) -> T:
     try:
         return read()
     except ImportError as error:
-        extra = _EXTRAS.get(str(error.name), "io")
-        raise ValueError(
-            f"{str(path)!r} needs {error.name}: install it with `pip install tarpon[{extra}]`."
-        ) from error
+        raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
     except Exception as error:  # other packages raise errors of any type
         raise ValueError(
             f"{str(path)!r} cannot be read as {what(path)} of plain arrays: {_message(error)}."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._base import optional
 from ..._base.text import clean, size
 from ..._base.types import ArrayLike
 from ...simulations.sources import InHDF5
@@ -19,6 +20,7 @@ from .entries import MOST_ARRAYS, FileArray, listed, refused, tree
 
 if TYPE_CHECKING:
     import h5py
+    from h5py import ExternalLink, HardLink, SoftLink
     from xarray import DataArray
 
 _MOST_JSON = 2**20
@@ -34,12 +36,12 @@ _PACKED = {"scale_factor", "add_offset"}
 
 def hdf5(path: Path, limit: int) -> dict[str, FileArray]:
     """Return the datasets of all groups of an HDF5 file; links are refused."""
-    import h5py
+    h5py = optional.package("h5py")
 
     entries: dict[str, FileArray] = {}
     loose: list[str] = []
 
-    def visit(name: str, link: h5py.HardLink | h5py.SoftLink | h5py.ExternalLink) -> bool | None:
+    def visit(name: str, link: "HardLink | SoftLink | ExternalLink") -> bool | None:
         """Add one name to the entries; a value other than None ends the walk."""
         if isinstance(link, h5py.ExternalLink):
             entries[name] = refused(f"is a link to another file, {clean(link.filename)!r}")
@@ -98,9 +100,8 @@ with h5py.File(sys.argv[1], "r") as file:
 
 def netcdf(path: Path, limit: int) -> dict[str, FileArray]:
     """Return the variables of all groups of a netCDF file of version 4."""
-    import h5netcdf  # noqa: F401  the engine of xarray
-    import xarray
-
+    optional.package("h5netcdf")  # what xarray reads with
+    xarray = optional.package("xarray")
     inside = hdf5(path, limit)
     for name, array in inside.items():
         if array.refused:
@@ -140,7 +141,7 @@ def zarr(path: Path, limit: int) -> dict[str, FileArray]:
 
 
 def _in_hdf5(path: Path, array: "h5py.Dataset") -> FileArray:
-    import h5py
+    h5py = optional.package("h5py")
 
     if array.is_virtual or array.external:
         return refused("is stored in other files")
@@ -161,8 +162,7 @@ def _in_hdf5(path: Path, array: "h5py.Dataset") -> FileArray:
 
 
 def _words(path: Path, name: str) -> ArrayLike:
-    import h5py
-
+    h5py = optional.package("h5py")
     with h5py.File(path, "r") as file:
         array = file[name]
         if h5py.check_string_dtype(array.dtype).length is None:
@@ -226,8 +226,7 @@ def _in_zarr(path: Path, name: str, about: dict[str, Any], n_files: int) -> File
 
 
 def _open_zarr(path: Path, *, words: bool) -> ArrayLike:
-    import zarr
-
+    zarr = optional.package("zarr")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # words are not in Zarr's standard yet
         array = zarr.open_array(path, mode="r", zarr_format=3)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..._base import optional
 from ..._base.text import clean, size
 from ..._base.types import Array, Ints
 from .entries import FileArray, at_hand, listed
@@ -66,9 +67,7 @@ def _csv(path: Path, limit: int) -> Columns:
 
 
 def _parquet(path: Path, limit: int) -> Columns:
-    import pyarrow.parquet as parquet
-    from pyarrow import types
-
+    parquet, types = (optional.package(f"pyarrow.{name}") for name in ("parquet", "types"))
     with parquet.ParquetFile(path, memory_map=True) as file:
         names = [field.name for field in file.schema_arrow]
         _distinct(names)

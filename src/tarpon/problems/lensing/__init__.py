@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from ..._base import arguments
+from ..._base import arguments, optional
 from ..._base.threads import each
 from ..._base.types import Array, Floats
 from .galaxies import Galaxies, pictures
@@ -217,7 +217,7 @@ def _cpu() -> _Device:
 
 
 def _cuda(device: str) -> _Device:
-    import torch
+    torch = optional.package("torch")
 
     def normals(rng: Generator) -> Callable[[Any], object]:
         generator = torch.Generator(device).manual_seed(int(rng.integers(2**63)))

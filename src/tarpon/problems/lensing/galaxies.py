@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from ..._base import disk
+from ..._base import disk, optional
 from ..._base.types import Array, Floats
 from ...simulations import shapes
 
 N_SIDE = 16
+_USER = "the prior of galaxies"
 _SIDE_IN_RADII = 4.8  # the side of a picture, in half-light radii
 _SMALLEST_SIDE = 12.0  # in pixels of the telescope; smaller pictures show no structure
 _N_BRIGHTEST = 5
@@ -36,11 +37,9 @@ class Galaxies:
         A galaxy has no preferred orientation in the sky. The covariance is shrunk by the rule of
         Ledoit and Wolf (2004), computed without the rotated copies, which are not independent.
         """
-        try:
-            from sklearn.covariance import ledoit_wolf_shrinkage
-        except ImportError as error:
-            raise _missing() from error
-        shrinkage = float(ledoit_wolf_shrinkage(pictures.reshape(len(pictures), -1)))
+        covariances = optional.package("sklearn.covariance", user=_USER, extra="lensing")
+        flat = pictures.reshape(len(pictures), -1)
+        shrinkage = float(covariances.ledoit_wolf_shrinkage(flat))
         turned = [np.rot90(pictures, k, axes=(1, 2)) for k in range(4)]
         every = np.concatenate([*turned, *(picture.swapaxes(1, 2) for picture in turned)])
         flat = every.reshape(len(every), -1)
@@ -74,11 +73,8 @@ def pictures(path: str | Path | None = None) -> Floats:
 
 def _hubble() -> Floats:
     """Return all large galaxies in the Hubble eXtreme Deep Field (NASA, public domain)."""
-    try:
-        import sep
-        from skimage import data
-    except ImportError as error:
-        raise _missing() from error
+    sep = optional.package("sep", user=_USER)
+    data = optional.package("skimage.data", user=_USER)
     field = np.ascontiguousarray(data.hubble_deep_field().mean(axis=2))
     background = sep.Background(field)
     light = field - background.back()
@@ -116,10 +112,3 @@ def _averaged(light: Floats, low: Floats, side: float) -> Floats:
         cells = np.array([np.interp(start[axis] + edges, at, row) for row in rows])
         patch = np.moveaxis(np.diff(cells, axis=-1), -1, axis)
     return patch * (N_SIDE / side) ** 2
-
-
-def _missing() -> ImportError:
-    return ImportError(
-        "galaxies of the Hubble field need scikit-image, sep and scikit-learn: install them with "
-        "`pip install tarpon[lensing]`."
-    )

@@ -1,0 +1,156 @@
+"""Pools: calls side by side, in threads that can be left behind or on an executor."""
+
+import ctypes
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from math import inf
+from typing import Any
+from weakref import WeakKeyDictionary
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Calls on an executor, or here if there is none.
+
+    Arguments:
+        executor: The executor.
+        n_workers: How many calls it runs at a time.
+    """
+
+    executor: Executor | None
+    n_workers: int
+
+    @classmethod
+    def of(cls, executor: Any) -> "Pool":
+        """Return the pool of an executor, of a Dask client, or of neither."""
+        if executor is None:
+            return cls(None, 1)
+        if hasattr(executor, "get_executor"):  # a Dask client
+            n_workers = sum(executor.ncores().values())
+            return cls(executor.get_executor(pure=False), max(n_workers, 1))
+        from . import threads
+
+        return cls(executor, getattr(executor, "_max_workers", None) or threads.n_allowed())
+
+    @property
+    def n_at_once(self) -> int:
+        """How many calls to hand out, so that no worker waits for its next one."""
+        return 1 if self.executor is None else 2 * self.n_workers
+
+    def submit(self, function: Callable[..., Any], *given: Any) -> Future[Any]:
+        """Call a function; where there is no executor, before this returns."""
+        if self.executor is not None:
+            with warnings.catch_warnings():
+                # Blocks of an array that only this program can read are large, and known to be.
+                warnings.filterwarnings("ignore", message="Sending large graph")
+                return self.executor.submit(_on_one_thread, function, *given)
+        here: Future[Any] = Future()
+        here.set_result(function(*given))
+        return here
+
+    def leave(self, future: Future[Any]) -> bool:
+        """Cancel a call that has not begun; return whether its worker is free again."""
+        return future.cancel()
+
+
+def _on_one_thread(function: Callable[..., Any], *given: Any) -> Any:
+    """Call a function on one processor, since the other ones have calls of their own."""
+    from . import threads
+
+    with threads.at_most(1):
+        return function(*given)
+
+
+class _LeftBehind(BaseException):
+    """Nobody waits for this call any more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Threads:
+    """A thread for each call. One that is stuck does not keep the program from ending.
+
+    Arguments:
+        n_workers: How many calls there are at a time.
+    """
+
+    n_workers: int
+    running: WeakKeyDictionary[Future[Any], threading.Thread] = field(
+        default_factory=WeakKeyDictionary
+    )
+
+    def submit(self, function: Callable[..., Any], *given: Any) -> Future[Any]:
+        """Call a function in a thread of its own."""
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        thread = threading.Thread(target=_run, args=(future, function, given), daemon=True)
+        self.running[future] = thread
+        thread.start()
+        return future
+
+    def leave(self, future: Future[Any]) -> bool:
+        """End a call as soon as it is back in Python; return whether its worker is free again."""
+        ident = ctypes.c_ulong(self.running.pop(future).ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_LeftBehind))
+        return True
+
+
+def _run(future: Future[Any], function: Callable[..., Any], given: tuple[Any, ...]) -> None:
+    with suppress(_LeftBehind):
+        try:
+            future.set_result(function(*given))
+        except _LeftBehind:
+            raise
+        except BaseException as error:
+            future.set_exception(error)
+
+
+def as_they_end(
+    function: Callable[[Any], Any],
+    tasks: Iterable[Any],
+    pool: Pool | Threads,
+    time_limit: float | None = None,
+) -> Iterator[tuple[int, Any]]:
+    """Yield the place of each task, and what the function returned or raised, as they end.
+
+    Arguments:
+        function: A function of a task.
+        tasks: The tasks, of which as many are taken at a time as there are workers.
+        pool: Where they run.
+        time_limit: The seconds after which a call is given up.
+    """
+    n_workers, waiting = pool.n_workers, enumerate(tasks)
+    running: dict[Future[Any], tuple[int, float]] = {}
+    limit = inf if time_limit is None else time_limit
+    try:
+        while True:
+            for k, task in islice(waiting, max(n_workers - len(running), 0)):
+                running[pool.submit(function, task)] = k, time.monotonic() + limit
+            if not running:
+                break
+            rest = min(end for _, end in running.values()) - time.monotonic()
+            done, _ = wait(running, None if rest == inf else max(rest, 0), FIRST_COMPLETED)
+            for future in done:
+                yield running.pop(future)[0], future.exception() or future.result()
+            for future in [f for f, (_, end) in running.items() if end <= time.monotonic()]:
+                n_workers -= not pool.leave(future)
+                late = TimeoutError(f"took longer than {time_limit:g} s")
+                yield running.pop(future)[0], late
+        for k, _ in waiting:
+            yield k, TimeoutError("was not begun, since every worker is stuck")
+    finally:
+        for future in running:
+            pool.leave(future)
+
+
+def within(time_limit: float | None, function: Callable[..., Any], *given: Any) -> Any:
+    """Return what a function returns, or raise if it takes longer than so many seconds."""
+    for _, outcome in as_they_end(lambda _: function(*given), [None], Threads(1), time_limit):
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return outcome

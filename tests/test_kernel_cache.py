@@ -1,0 +1,63 @@
+"""Compiled kernels are kept where that is possible, and nothing depends on it."""
+
+import os
+import resource
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+pytestmark = pytest.mark.slow
+CODE = """
+import tarpon
+sims = tarpon.problems.zoo("narrow", n_sims=20, n_draws=20, rng=0)
+print(tarpon.tarp(sims, rng=0).p_value)
+"""
+
+
+def said(folder, **more):
+    """Return what a program prints that keeps its kernels in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", CODE],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(folder)},
+        capture_output=True, text=True, check=False, **more,
+    )  # fmt: skip
+    assert not done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kernels")
+    return folder, said(folder)
+
+
+def test_kernels_are_kept_and_used_again(kept):
+    folder, answer = kept
+    times = {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb?")}
+    assert len(times) >= 2
+    assert said(folder) == answer
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb?")} == times
+
+
+def test_a_folder_that_cannot_be_written_is_done_without(kept, tmp_path):
+    (tmp_path / "file").touch()
+    assert said(tmp_path / "file" / "kernels") == kept[1]
+
+
+def test_a_full_disk_is_done_without(kept, tmp_path):
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1000, 1000))
+    assert said(tmp_path, preexec_fn=limit) == kept[1]
+    assert all(path.stat().st_size <= 1000 for path in tmp_path.rglob("*.nb?"))
+    assert said(tmp_path) == kept[1]  # what is half there is written anew
+    assert any(path.stat().st_size > 1000 for path in tmp_path.rglob("*.nb?"))
+
+
+def test_damaged_kernels_are_compiled_again(kept):
+    folder, answer = kept
+    files = list(folder.rglob("*.nb?"))
+    for path in files:
+        path.write_bytes(path.read_bytes()[:100])
+    assert said(folder) == answer
+    assert all(path.stat().st_size > 100 for path in files)
