@@ -2,9 +2,9 @@
 
     python benchmarks/billion.py --write        # writes docs/billion.md
 
-Measures, on this machine and on a part of such a study in a Zarr store, how long a part takes and
-how long what is done once takes, and says what follows for the whole on one node and on ten. What
-is said about a GPU comes from gpu.md, where that was measured.
+Measures a part of such a study in a Zarr store on this machine, separates the time per simulation
+from the fixed time, and computes the time of the whole study on one node and on ten. The time on a
+GPU is quoted from gpu.md.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from tarpon.adapters import files
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "billion.md"
 N_SIMS, N_DRAWS, N_DIMS = 10_000, 1000, 100
-SMALL, LARGE = 128, 384  # simulations from whose times the whole follows
+SMALL, LARGE = 128, 384  # simulations that are timed
 NODES = 10
 
 
@@ -48,29 +48,29 @@ def seconds(function: Callable[[], object], repeats: int) -> float:
 
 
 def line(test: Callable[[Simulations], object], sims: list[Simulations], repeats: int) -> float:
-    """Return the seconds a simulation, and keep what is done once out of it."""
-    small, large = (seconds(lambda s=some: test(s), repeats) for some in sims)
+    """Return the seconds per simulation, without the fixed time."""
+    small, large = (seconds(lambda s=part: test(s), repeats) for part in sims)
     return max(large - small, 1e-9) / (LARGE - SMALL)
 
 
-def once(test: Callable[[Simulations], object], some: Simulations, each: float) -> float:
-    """Return the seconds of what is done once."""
-    return max(0.0, seconds(lambda: test(some), 1) - SMALL * each)
+def once(test: Callable[[Simulations], object], small: Simulations, per_sim: float) -> float:
+    """Return the fixed time, in seconds."""
+    return max(0.0, seconds(lambda: test(small), 1) - SMALL * per_sim)
 
 
 def gpu() -> str:
-    """Return what gpu.md says about a billion numbers."""
+    """Return the time of a billion numbers in gpu.md, in words."""
     page = DOCS / "benchmarks" / "gpu.md"
-    found = page.exists() and re.search(
+    match = page.exists() and re.search(
         r"^\| 100 \| float32 \| draws first \| 1 \| ([\d.]+) \|", page.read_text(), re.MULTILINE
     )
-    if not found:
-        return "There is no measurement on a GPU beside this page, so nothing is said about one."
+    if not match:
+        return "There is no measurement on a GPU yet."
     device = re.search(r" on one ([^,]+),", page.read_text())
     name = device.group(1) if device else "GPU"
     return (
-        f"On one {name}, once the draws are in its memory, counting these very numbers for "
-        f"`tarp` takes {float(found.group(1)):.2f} ms ([gpu.md](benchmarks/gpu.md))."
+        f"On one {name}, with the draws in its memory, counting the same number of values for "
+        f"`tarp` takes {float(match.group(1)):.2f} ms ([gpu.md](benchmarks/gpu.md))."
     )
 
 
@@ -85,11 +85,11 @@ def rows() -> Iterator[str]:
             test(sims[0])  # compiles, and brings the files into the page cache
             for n_threads in (1, n_allowed()):
                 with at_most(n_threads):
-                    each = line(test, sims, repeats)
-                    fixed = once(test, sims[0], each)
-                    whole, ten = (fixed + each * N_SIMS / nodes for nodes in (1, NODES))
+                    per_sim = line(test, sims, repeats)
+                    fixed = once(test, sims[0], per_sim)
+                    whole, ten = (fixed + per_sim * N_SIMS / nodes for nodes in (1, NODES))
                 yield (
-                    f"| {name} | {n_threads} | {1e3 * each:.2f} | {fixed:.1f} | {whole:.0f} | "
+                    f"| {name} | {n_threads} | {1e3 * per_sim:.2f} | {fixed:.1f} | {whole:.0f} | "
                     f"{ten:.1f} |"
                 )
 
@@ -97,7 +97,7 @@ def rows() -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/billion.md")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     size = 4 * N_SIMS * N_DRAWS * N_DIMS / 1e9
     lines = [
         "# A billion numbers",
@@ -105,11 +105,11 @@ def main() -> None:
         f"{N_SIMS:,} simulations × {N_DRAWS:,} draws × {N_DIMS} parameters are {size:.0f} GB in "
         "single precision. Written by `python benchmarks/billion.py --write`, which measures "
         f"studies of {SMALL} and {LARGE} such simulations in a Zarr store, in the page cache, on "
-        "a shared server: their difference is the time that a simulation takes, the rest is what "
-        "is done once. Everything else on this page is computed from these two.",
+        "a shared server. Their difference gives the time per simulation, the rest is done once. "
+        "Everything else on this page is computed from these two.",
         "",
-        "| test | cores of a node | measured: ms a simulation | measured: s once | computed: s on "
-        f"one node | computed: s on {NODES} nodes |",
+        "| test | cores per node | measured: ms per simulation | measured: s once | computed: s "
+        f"on one node | computed: s on {NODES} nodes |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     print("\n".join(lines))
@@ -118,19 +118,19 @@ def main() -> None:
         lines.append(row)
     lines += [
         "",
-        f"{NODES} nodes are computed as {NODES} times as fast in all that is done for each block, "
-        "reading too, since blocks do not know of each other, and no faster in what is done once. "
-        "Nodes that read from one disk share its speed. Of `check` each block of simulations "
-        "sends its sums back, at most an eighth of the draws it has read; of `tarp` two integers "
-        "a simulation.",
+        f"For {NODES} nodes, everything per block, reading included, is assumed {NODES} times as "
+        "fast, because blocks are independent; what is done once is not faster. Nodes that read "
+        "from one disk share its speed. For `check` each block of simulations sends back its "
+        "sums, at most an eighth of the draws that it has read; for `tarp` two integers per "
+        "simulation.",
         "",
         gpu(),
         "",
-        "The commands are those of [large studies](large.md): on one node `tarpon check "
+        "The commands are on the page of [large studies](large.md): on one node `tarpon check "
         "draws.zarr --resume blocks`, on ten the same with `--scheduler ADDRESS`, or a job array "
         "with `--shard i/10` and then `tarpon merge blocks`.",
     ]
-    if asked.write:
+    if options.write:
         PAGE.write_text("\n".join(lines) + "\n")
 
 

@@ -82,8 +82,8 @@ def main() -> None:
         "# Time and memory of `check`",
         "",
         "Written by `python benchmarks/check_speed.py --write`, with 999 swaps, in single "
-        f"precision, on {n_allowed()} cores of a shared server. Memory is what "
-        "the process peaks at beyond its input.",
+        f"precision, on {n_allowed()} cores of a shared server. Memory is the "
+        "peak of the process beyond its input.",
         "",
     ]
     tarpon.check(study(50, 50, 3, 3), rng=0)  # compiles

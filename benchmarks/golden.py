@@ -4,7 +4,7 @@
     python benchmarks/golden.py --compare before.json
 
 Numbers are compared bit by bit; words are compared unless `--numbers` is given. Answers of torch
-on a CUDA device are added where there is one.
+on a CUDA device are added if there is one.
 """
 
 import argparse
@@ -68,14 +68,14 @@ def studies(seed: int) -> Iterator[tuple[str, Simulations]]:
         yield "stored", Simulations(np.load(path, mmap_mode="r"), theta, x=x)
 
 
-def result(found: tarpon.Result) -> dict[str, Any]:
-    answer = found.to_dict() | {"ranks": digest(found.ranks.values), "repr": repr(found)}
+def result(test: tarpon.Result) -> dict[str, Any]:
+    answer = test.to_dict() | {"ranks": digest(test.ranks.values), "repr": repr(test)}
     del answer["versions"]
     return answer
 
 
 def answers(sims: Simulations, seed: int) -> Iterator[tuple[str, Any]]:
-    """Yield what every test says."""
+    """Yield the answer of every test."""
     yield "tarp", result(tarpon.tarp(sims, rng=seed))
     yield (
         "tarp posterior",
@@ -118,7 +118,7 @@ def on_device() -> Any:
 
 
 def differences(before: Any, after: Any, place: str, words: bool) -> Iterator[str]:
-    """Yield where two answers differ."""
+    """Yield the differences of two answers, with their place."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in before | after:
             yield from differences(before.get(key), after.get(key), f"{place} / {key}", words)
@@ -133,18 +133,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", type=Path)
     parser.add_argument("--compare", type=Path)
-    parser.add_argument("--numbers", action="store_true", help="leave words out")
+    parser.add_argument("--numbers", action="store_true", help="ignore words")
     parser.add_argument("--seeds", type=int, default=20)
-    given = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
-    golden = every(given.seeds)
-    if given.write:
-        given.write.write_text(json.dumps(golden))
-    if given.compare:
-        before = json.loads(given.compare.read_text())
-        found = list(differences(before, golden, "", not given.numbers))
-        print("\n".join(found[:200]))
-        print(f"{len(golden)} answers, {len(found)} differences")
+    golden = every(options.seeds)
+    if options.write:
+        options.write.write_text(json.dumps(golden))
+    if options.compare:
+        before = json.loads(options.compare.read_text())
+        changed = list(differences(before, golden, "", not options.numbers))
+        print("\n".join(changed[:200]))
+        print(f"{len(golden)} answers, {len(changed)} differences")
 
 
 if __name__ == "__main__":

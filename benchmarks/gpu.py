@@ -1,13 +1,13 @@
 """Counting and `check` on a CUDA device, against its read limit and against torch itself.
 
-    python benchmarks/gpu.py                    # prints as it goes, in about three minutes
+    python benchmarks/gpu.py                    # prints, in about three minutes
     python benchmarks/gpu.py --write            # writes docs/benchmarks/gpu.md
-    python benchmarks/gpu.py --quick            # counting in single precision alone
-    python benchmarks/gpu.py --tune             # tries many tiles, and prints the best of each
+    python benchmarks/gpu.py --quick            # counting in single precision only
+    python benchmarks/gpu.py --tune             # tries many tiles, and prints the best
 
-Every number is measured in one run, on 10⁹ numbers: 4 GB in single precision. "Read" is the
-highest speed at which a kernel, `torch.sum` or a copy gets through the same memory. "Eager" is
-the reference form in torch, the norm of differences. Times are medians.
+All numbers are measured in one run, on 10⁹ numbers: 4 GB in single precision. "Read" is the
+highest speed at which a kernel, `torch.sum` or a copy reads the same memory. "Eager" is the
+plain form in torch, the norm of differences. Times are medians.
 """
 
 import argparse
@@ -39,7 +39,7 @@ OTHER_DTYPES = (torch.float64, torch.float16, torch.bfloat16)
 def _read(numbers, out, n, SIZE: tl.constexpr):  # noqa: ANN001, ANN202
     at = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
     total = tl.sum(tl.load(numbers + at, mask=at < n, other=0.0))
-    if total == 12345.678:  # never, but the compiler must read to know
+    if total == 12345.678:  # never true, but the compiler cannot know
         tl.store(out, total)
 
 
@@ -59,7 +59,7 @@ def milliseconds(function: Callable[[], object], budget: float = 0.15) -> float:
 
 
 def read_limit() -> float:
-    """Return how many bytes a second can be read."""
+    """Return how many bytes can be read per second."""
     numbers = torch.randn(N_NUMBERS, device="cuda")
     other, out = torch.empty_like(numbers), torch.zeros(1, device="cuda")
     speeds = {"sum": numbers.nbytes / milliseconds(numbers.sum)}
@@ -147,7 +147,7 @@ def checking() -> Iterator[str]:
 
 
 def candidates(n_dims: int, sims_first: bool, n_centres: int) -> Iterator[tuple[str, Tile]]:
-    """Yield kernels with the tiles worth trying."""
+    """Yield kernels and tiles to try."""
     power = triton.next_power_of_2(n_dims)
     if n_centres == 1 and power <= 128:
         for size, draws in product((2048, 4096, 8192) if sims_first else (2048, 4096), (1, 4, 16)):
@@ -186,7 +186,7 @@ def launch(kernel: str, samples: torch.Tensor, constants: Constants, tile: Tile)
 
 
 def compiled(job: tuple[int, bool, int, str, Tile]) -> bool:
-    """Compile one kernel, in a process of its own, for all others to find on disk."""
+    """Compile one kernel in a separate process, into the common cache on disk."""
     n_dims, sims_first, n_centres, kernel, tile = job
     try:
         launch(kernel, *_blank(n_dims, sims_first, n_centres), tile)
@@ -212,18 +212,18 @@ def _blank(n_dims: int, sims_first: bool, n_centres: int) -> tuple[torch.Tensor,
 
 
 def tune(limit: float) -> Iterator[str]:
-    """Compile all candidates on all processors, time them, and yield the best of each."""
+    """Compile all candidates on all processors, time them, and yield the best per case."""
     cases = list(product((1, 10), (True, False), DIMS))
     tiles = {(d, first, c): sorted(set(candidates(d, first, c))) for c, first, d in cases}
-    jobs = [(*case, *one) for case, several in tiles.items() for one in several]
+    jobs = [(*case, *choice) for case, choices in tiles.items() for choice in choices]
     begun = time.perf_counter()
     with get_context("spawn").Pool(min(14, os.cpu_count() or 1)) as pool:
         fine = dict(zip(jobs, pool.map(compiled, jobs, chunksize=2), strict=True))
     yield f"{len(jobs)} compiled in {time.perf_counter() - begun:.0f} s, {sum(fine.values())} fine"
-    for (n_dims, sims_first, n_centres), several in tiles.items():
+    for (n_dims, sims_first, n_centres), choices in tiles.items():
         samples, constants = setting(n_dims, sims_first, n_centres)
         times = []
-        for kernel, tile in several:
+        for kernel, tile in choices:
             if fine[n_dims, sims_first, n_centres, kernel, tile]:
                 call = partial(launch, kernel, samples, constants, tile)
                 times.append((milliseconds(call, 0.02), kernel, tuple(tile)))
@@ -238,12 +238,12 @@ def tune(limit: float) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write gpu.md")
-    parser.add_argument("--quick", action="store_true", help="count in single precision alone")
+    parser.add_argument("--quick", action="store_true", help="count in single precision only")
     parser.add_argument("--tune", action="store_true", help="try many tiles")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     torch.manual_seed(0)
     limit = read_limit()
-    if asked.tune:
+    if options.tune:
         for line in tune(limit):
             print(line, flush=True)
         return
@@ -252,20 +252,18 @@ def main() -> None:
         "",
         f"Written by `python benchmarks/gpu.py --write` on one {torch.cuda.get_device_name()}, "
         f"torch {torch.__version__}, triton {triton.__version__}. Read limit "
-        f"{limit / 1e9:.0f} GB/s; {N_NUMBERS:.0e} numbers, {N_DRAWS} draws a simulation, ties "
-        "counted. The call also moves the references there and the counts back.",
+        f"{limit / 1e9:.0f} GB/s; {N_NUMBERS:.0e} numbers, {N_DRAWS} draws per simulation, "
+        "ties counted. The call also copies the references to the GPU and the counts back.",
         "",
     ]
     for line in lines:
         print(line)
-    parts = (
-        (counting(limit, asked.quick),) if asked.quick else (counting(limit, False), checking())
-    )
+    parts = [counting(limit, options.quick), *([] if options.quick else [checking()])]
     for part in parts:
         for line in part:
             print(line, flush=True)
             lines.append(line)
-    if asked.write:
+    if options.write:
         PAGE.write_text("\n".join(lines) + "\n")
 
 

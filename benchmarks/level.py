@@ -27,12 +27,12 @@ def study(test: str, n_sims: int, n_draws: int, n_dims: int, seed: int) -> float
     """Return the p-value of one study; for `band`, 0 if the curve leaves its 95 % band."""
     rng = np.random.default_rng([seed, n_sims, n_draws, n_dims])
     theta = rng.normal(size=(n_sims, n_dims))
-    middle = (theta + rng.normal(size=theta.shape)) / 2
+    mean = (theta + rng.normal(size=theta.shape)) / 2
     z = rng.normal(size=(n_draws, *theta.shape))
     if test == "HPD":
-        truth = -((theta - middle) ** 2).sum(-1)
+        truth = -((theta - mean) ** 2).sum(-1)
         return tarpon.hpd(-0.5 * (z**2).sum(-1), truth, rng=seed).p_value
-    samples = middle + np.sqrt(0.5) * z
+    samples = mean + np.sqrt(0.5) * z
     if test == "SBC":
         return tarpon.sbc(samples, theta, rng=seed).p_value
     result = tarpon.tarp(samples, theta, rng=seed)
@@ -62,7 +62,7 @@ def check(
     shape: Callable[[np.ndarray], np.ndarray], n_sims: int, n_draws: int, n_dims: int,
     with_x: bool, seed: int,
 ) -> float:  # fmt: skip
-    """Return the p-value of `check` on an exact posterior, without what else it computes."""
+    """Return the p-value of `check` on an exact posterior, without its other results."""
     rng = np.random.default_rng([seed, n_sims, n_draws, n_dims])
     x = rng.normal(size=(n_sims, n_dims))
     points = shape(0.8 * x + np.sqrt(0.2) * rng.normal(size=(n_draws + 1, *x.shape)))
@@ -75,9 +75,9 @@ def check(
 
 def rates(p_values: list[float], levels: tuple[float, ...]) -> Iterator[str]:
     for level in levels:
-        found = binomtest(int((np.array(p_values) <= level).sum()), len(p_values))
-        low, high = found.proportion_ci(0.99, method="exact")
-        yield f"{found.statistic:.4f} [{low:.4f}, {high:.4f}]"
+        rate = binomtest(int((np.array(p_values) <= level).sum()), len(p_values))
+        low, high = rate.proportion_ci(0.99, method="exact")
+        yield f"{rate.statistic:.4f} [{low:.4f}, {high:.4f}]"
 
 
 def table(n_studies: int, run: Callable[..., Iterator[float]]) -> Iterator[str]:
@@ -105,13 +105,12 @@ def check_table(n_studies: int, run: Callable[..., Iterator[float]]) -> Iterator
     for shape in (correlated, heavy_tails, integers):
         cells += [(shape, 20, 10, 5, True), (shape, 100, 50, 5, False)]
     for shape, n_sims, n_draws, n_dims, with_x in cells:
-        one = partial(check, shape, n_sims, n_draws, n_dims, with_x)
-        p = list(run(one, range(n_studies)))
+        repeat = partial(check, shape, n_sims, n_draws, n_dims, with_x)
+        p = list(run(repeat, range(n_studies)))
         name = "normal" if shape is plain else shape.__name__.replace("_", " ")
-        given = "yes" if with_x else "no"
+        x = "yes" if with_x else "no"
         yield (
-            f"| {name} | {n_sims} | {n_draws} | {n_dims} | {given} | "
-            f"{' | '.join(rates(p, LEVELS))} |"
+            f"| {name} | {n_sims} | {n_draws} | {n_dims} | {x} | {' | '.join(rates(p, LEVELS))} |"
         )
 
 
@@ -119,11 +118,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/level.md")
     parser.add_argument("--only-check", action="store_true", help="print the table of `check`")
-    parser.add_argument("--studies", type=int, default=4000, help="repeats a cell")
+    parser.add_argument("--studies", type=int, default=4000, help="repeats per cell")
     options = parser.parse_args()
     lines = [
-        f"By `python benchmarks/level.py --write`, with {options.studies} studies a cell; 99 % "
-        "exact intervals in brackets.",
+        f"By `python benchmarks/level.py --write`, with {options.studies} studies per cell; "
+        "99 % exact intervals in brackets.",
         "",
     ]
     with ProcessPoolExecutor(2) as pool:

@@ -2,8 +2,8 @@
 
     python benchmarks/level_draws.py --write     # writes docs/benchmarks/level_draws.md
 
-Each cell repeats a study of 100 simulations two thousand times with an exact posterior, a normal
-one. Next to every right way stands the wrong way that it replaces.
+Each cell repeats a study of 100 simulations two thousand times with an exact normal posterior.
+Every correct method is followed by the wrong method that it replaces.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def weighted(n_draws: int, wide: float, seed: int, *, known: bool = True) -> Sim
 
 
 def naive(sims: Simulations) -> float:
-    """Return the p-value of weighted ranks that leave the truth's own weight out."""
+    """Return the p-value of weighted ranks that ignore the weight of the truth."""
     w = np.exp(sims.log_weights - sims.log_weights.max(axis=0))
     w = (w / w.sum(axis=0))[..., None]
     below = (w * (sims.samples < sims.theta)).sum(axis=0)
@@ -92,32 +92,32 @@ def chain_p(n_steps: int, thinned: bool, seed: int) -> float:
     if thinned:
         return tarpon.sbc(chains.thin(steps, theta), rng=seed).p_value
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that they look like chains
+        warnings.simplefilter("ignore")  # about chains
         return tarpon.sbc(steps, theta, rng=seed).p_value
 
 
-def worth(n_draws: int, wide: float) -> str:
-    found = effective(weighted(n_draws, wide, 0).log_weights)
-    return f"{n_draws} draws worth {np.median(found):.0f} ({found.min():.1f} to {found.max():.0f})"
+def described(n_draws: int, wide: float) -> str:
+    ess = effective(weighted(n_draws, wide, 0).log_weights)
+    return f"{n_draws} draws, ESS {np.median(ess):.0f} ({ess.min():.1f} to {ess.max():.0f})"
 
 
 def cells() -> list[tuple[str, str, partial]]:
-    found = []
+    listed = []
     for n_draws, wide in ((20, 1.5), (20, 2.8), (50, 2.0), (50, 4.4)):
-        kind = f"weighted, {worth(n_draws, wide)}"
+        kind = f"weighted, {described(n_draws, wide)}"
         for test in ("TARP", "SBC", "HPD", "check", "naive SBC"):
-            found.append((kind, test, partial(weighted_p, test, n_draws, wide, True)))
+            listed.append((kind, test, partial(weighted_p, test, n_draws, wide, True)))
     for n_draws in (50, 500):
-        kind = f"truths' weights unknown, {worth(n_draws, 2.0)}"
+        kind = f"truths' weights unknown, {described(n_draws, 2.0)}"
         for test in ("SBC", "check"):
-            found.append((kind, test, partial(weighted_p, test, n_draws, 2.0, False)))
+            listed.append((kind, test, partial(weighted_p, test, n_draws, 2.0, False)))
     for test in ("TARP", "SBC", "check"):
-        found.append(("ragged, 1 to 49 draws", test, partial(ragged_p, test)))
+        listed.append(("ragged, 1 to 49 draws", test, partial(ragged_p, test)))
     for n_steps in (100, 300):
         for thinned in (False, True):
-            kind = f"chain of {n_steps} steps, {'thinned' if thinned else 'as it is'}"
-            found.append((kind, "SBC", partial(chain_p, n_steps, thinned)))
-    return found
+            kind = f"chain of {n_steps} steps, {'thinned' if thinned else 'not thinned'}"
+            listed.append((kind, "SBC", partial(chain_p, n_steps, thinned)))
+    return listed
 
 
 def row(kind: str, test: str, p_values: np.ndarray) -> str:
@@ -133,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the page")
     parser.add_argument("--repeats", type=int, default=2000)
-    parser.add_argument("--only", default="", help="cells whose description starts so")
+    parser.add_argument("--only", default="", help="beginning of the descriptions of cells to run")
     args = parser.parse_args()
     head = " | ".join(f"at {level}" for level in LEVELS)
     lines = [f"| draws | test | {head} |", "|---|---|" + "---|" * len(LEVELS)]
@@ -148,11 +148,11 @@ def main() -> None:
         PAGE.write_text(HEAD.format(repeats=args.repeats) + "\n".join(lines) + "\n")
 
 
-HEAD = """# False alarms with draws that are weighted, ragged or chained
+HEAD = """# False alarms with draws that are weighted, ragged or from chains
 
-How often tests reject exact posteriors, at three levels: {repeats} studies a cell, 100 simulations
-each. Bold rates lie above their level by more than their 99 % interval.
-`naive SBC` leaves the weight of the truth out; chains are AR(1) with correlation 0.9.
+How often tests reject exact posteriors, at three levels: {repeats} studies per cell, of 100
+simulations. Bold rates exceed their level by more than their 99 % interval.
+`naive SBC` omits the weight of the truth; chains are AR(1) with correlation 0.9.
 
     python benchmarks/level_draws.py --write
 

@@ -1,10 +1,10 @@
-"""What changes in the numbers of those who come from other packages: see docs/migrate.md.
+"""How numbers change for users of other packages: see docs/migrate.md.
 
     make peers                                  # sets up the other packages
     .venv-peers/bin/python benchmarks/migrate.py
 
-Every line is one that the page quotes. "Alarm" is a curve that leaves the diagonal by more than
-one of uniform ranks does in 5 % of studies (Kolmogorov and Smirnov), or a p-value of 5 % or less.
+The page quotes every line. An "alarm" is a curve farther from the diagonal than the curves of
+uniform ranks in 95 % of studies (Kolmogorov and Smirnov), or a p-value of 5 % or less.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from scipy.stats import kstwo
 from torch.distributions import Independent, Normal, Uniform
 
 import tarpon
-from tarpon.adapters.compat import get_tarp_coverage
+from tarpon.compat import get_tarp_coverage
 
 N_STUDIES = 200
 
@@ -39,9 +39,9 @@ def study(
     """Return posteriors N(x/2, 1/2), their mean off by `shift` sd and their sd by `width`."""
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=(n_sims, n_dims))
-    middle = (theta + rng.normal(size=theta.shape)) / 2
+    mean = (theta + rng.normal(size=theta.shape)) / 2
     noise = shift + width * rng.normal(size=(n_draws, *theta.shape))
-    return middle + np.sqrt(0.5) * noise, theta
+    return mean + np.sqrt(0.5) * noise, theta
 
 
 def quietly(function: Callable[..., object], *args: object, **more: object) -> object:
@@ -59,19 +59,19 @@ def alarms(curve: Callable[[int], tuple[np.ndarray, np.ndarray]], n_sims: int) -
 
 
 def bootstrap() -> Iterator[tuple[str, object, object]]:
-    """Yield how curves of a seeded bootstrap of the reference package differ, and ours."""
+    """Yield how curves of a seeded bootstrap differ, of the reference package and ours."""
     data = study(0, n_sims=300)
     call = {"bootstrap": True, "seed": 0, "num_alpha_bins": 30}
-    found = []
+    spreads = []
     for function in (tarp.get_tarp_coverage, get_tarp_coverage):
         ecp, _ = quietly(function, *(numbers.copy() for numbers in data), **call)
-        found.append((len(np.unique(ecp, axis=0)), f"{ecp.std(axis=0).max():.4f}"))
-    yield "tarp: different curves of 100", found[0][0], found[1][0]
-    yield f"tarp: largest sd, expected {np.sqrt(0.25 / 300):.4f}", found[0][1], found[1][1]
+        spreads.append((len(np.unique(ecp, axis=0)), f"{ecp.std(axis=0).max():.4f}"))
+    yield "tarp: different curves of 100", spreads[0][0], spreads[1][0]
+    yield f"tarp: largest sd, expected {np.sqrt(0.25 / 300):.4f}", spreads[0][1], spreads[1][1]
 
 
 def boxes() -> Iterator[tuple[str, object, object]]:
-    """Yield how often an exact posterior alarms when its parameters are lognormal."""
+    """Yield how often exact posteriors of lognormal parameters give an alarm."""
 
     def exact(seed: int) -> tuple[np.ndarray, np.ndarray]:
         samples, theta = study(seed, n_dims=100)
@@ -85,7 +85,7 @@ def boxes() -> Iterator[tuple[str, object, object]]:
 
 
 def own_references() -> Iterator[tuple[str, object, object]]:
-    """Yield how often the bias of one parameter is seen, with references of the user's."""
+    """Yield how often the bias of one parameter is found, with the user's references."""
     units = np.array([1000.0, 1.0])
 
     def curve(function: Callable[..., tuple[np.ndarray, np.ndarray]], seed: int) -> tuple:
@@ -137,7 +137,7 @@ def sbi_sbc() -> Iterator[tuple[str, object, object]]:
 
 
 def lampe() -> Iterator[tuple[str, object, object]]:
-    """Yield how far LAMPE's curve and ours are off for posteriors that are exact."""
+    """Yield how far LAMPE's curve and ours deviate for exact posteriors."""
     torch.manual_seed(0)
     theta = torch.randn(1000, 2)
     x = theta + torch.randn(1000, 2)
@@ -167,7 +167,7 @@ def lampe() -> Iterator[tuple[str, object, object]]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print(f"{N_STUDIES} studies a rate; theirs, tarpon's")
+    print(f"{N_STUDIES} studies per rate; theirs, tarpon's")
     for part in (bootstrap, boxes, own_references, sbi_tarp, sbi_sbc, lampe):
         for what, theirs, ours in part():
             print(f"{what}: {theirs}, {ours}", flush=True)

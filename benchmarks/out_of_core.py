@@ -4,10 +4,10 @@
     python benchmarks/out_of_core.py --gb 20 --write    # writes docs/benchmarks/out_of_core.md
 
 The store is written once, float32 in chunks of 32 simulations with 1000 draws of 100 parameters,
-and removed in the end. Then, several times over, one program reads all its files into one buffer
-of 16 MB and does nothing else, and each test runs in a process of its own, which also tells the
-most memory that it ever had, the interpreter's and mapped files included. "Cold" means that the
-system was told to forget the files first.
+and removed at the end. Several times in turn, one program reads all files into a buffer of 16 MB
+and does nothing else, and each test runs in a separate process that reports its peak memory,
+interpreter and mapped files included. "Cold" means that the files were dropped from the page
+cache first.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from tarpon._base.threads import n_allowed
 N_DRAWS, CHUNK, N_DIMS = 1000, 32, 100
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "out_of_core.md"
 TESTS = {
-    "`tarp`, box found first": ("tarpon.tarp(sims, rng=0)", 2),
+    "`tarp`, box computed first": ("tarpon.tarp(sims, rng=0)", 2),
     "`tarp`, box given": (
         "tarpon.tarp(sims, rng=0, reference=tarpon.references.Uniform(-5, 5), "
         "metric=tarpon.metrics.L2(1.0))",
@@ -71,7 +71,7 @@ def files(path: Path) -> list[Path]:
 
 
 def forget(path: Path) -> None:
-    """Tell the system to drop what it keeps of the files in memory."""
+    """Drop the files from the page cache."""
     for file in files(path):
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
@@ -89,12 +89,12 @@ def read_seconds(path: Path) -> float:
 
 
 def run(path: Path, call: str) -> tuple[float, float]:
-    """Return the seconds that a test takes, and the megabytes that its process peaks at."""
+    """Return the seconds of a test, and the peak megabytes of its process."""
     code = CODE.replace("{call}", call)
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
     )
-    took, peak = json.loads(said.stdout)
+    took, peak = json.loads(done.stdout)
     return took, peak
 
 
@@ -125,35 +125,35 @@ def table(path: Path, repeats: int, cold: bool) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gb", type=float, default=2.0, help="the size of the store")
-    parser.add_argument("--repeats", type=int, default=3, help="of which the best is taken")
+    parser.add_argument("--gb", type=float, default=2.0, help="size of the store")
+    parser.add_argument("--repeats", type=int, default=3, help="runs, of which the best counts")
     parser.add_argument("--write", action="store_true", help="write out_of_core.md")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
     lines = [
         "# Draws on disk",
         "",
-        f"Written by `python benchmarks/out_of_core.py --gb {asked.gb:g} --write` on "
+        f"Written by `python benchmarks/out_of_core.py --gb {options.gb:g} --write` on "
         f"{n_allowed()} cores of a shared server. A Zarr store of float32, "
-        f"uncompressed, {N_DRAWS} draws of {N_DIMS} parameters, {CHUNK} simulations a chunk. "
-        "Warm: in the page cache, as far as it holds it; cold: dropped from it before every run. "
-        "Each test has a process of its own, and its memory is all that this process ever had, "
-        f"mapped files included. Best of {asked.repeats}. A test whose box is found first reads "
-        "the store twice, and its rate counts both.",
+        f"uncompressed, {N_DRAWS} draws of {N_DIMS} parameters, {CHUNK} simulations per "
+        "chunk. Warm: in the page cache, as far as it fits; cold: dropped from it before every "
+        "run. Each test runs in its own process, and its memory is the peak of this process, "
+        f"mapped files included. Best of {options.repeats}. If the box is computed first, the "
+        "test reads the store twice, and its rate counts both.",
         "",
         "| GB | cache | what | s | GB/s | of files alone | peak MB |",
         "|--:|---|---|--:|--:|--:|--:|",
     ]
     print("\n".join(lines))
     try:
-        write_store(folder / "store.zarr", asked.gb)
+        write_store(folder / "store.zarr", options.gb)
         for cold in (False, True):
-            for line in table(folder / "store.zarr", asked.repeats, cold):
+            for line in table(folder / "store.zarr", options.repeats, cold):
                 print(line, flush=True)
                 lines.append(line)
     finally:
         shutil.rmtree(folder)
-    if asked.write:
+    if options.write:
         PAGE.write_text("\n".join(lines) + "\n")
 
 

@@ -3,8 +3,8 @@
     python benchmarks/paths.py            # a table
     python benchmarks/paths.py --names    # and the modules by name
 
-Each call runs in a process of its own, with all modules imported beforehand. A module counts once
-a function of it is called; compiled kernels are not counted.
+Each call runs in a separate process, with all modules imported beforehand. A module counts if one
+of its functions is called; compiled kernels are not counted.
 """
 
 import argparse
@@ -43,9 +43,11 @@ def entered(call: str) -> tuple[Counter[str], set[tuple[str, str]], int]:
         group.create_array(name, data=array)
     root = str(Path(tarpon.__file__).parent)
     for module in pkgutil.walk_packages(tarpon.__path__, "tarpon."):
-        with suppress(ImportError):  # of extras that are not installed
+        with suppress(ImportError):  # extras that are not installed
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
+    for name in tarpon.__all__:
+        setattr(tarpon, name, getattr(tarpon, name))  # or the first use would look it up
     modules: Counter[str] = Counter()
     functions: set[tuple[str, str]] = set()
     n_across = 0
@@ -74,20 +76,20 @@ def entered(call: str) -> tuple[Counter[str], set[tuple[str, str]], int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--names", action="store_true", help="list the modules")
-    parser.add_argument("--one", help="the call to measure, in this process and folder")
-    given = parser.parse_args()
-    if given.one:
-        modules, functions, n_across = entered(CALLS[given.one])
-        print(f"| `{given.one}` | {len(modules)} | {len(functions)} | {n_across} |")
-        if given.names:
+    parser.add_argument("--call", help="the call to measure, in this process and folder")
+    options = parser.parse_args()
+    if options.call:
+        modules, functions, n_across = entered(CALLS[options.call])
+        print(f"| `{options.call}` | {len(modules)} | {len(functions)} | {n_across} |")
+        if options.names:
             print("\n".join(f"    {n:6d}  {name}" for name, n in modules.most_common()))
         return
     print("| call | modules entered | functions | calls across modules |")
     print("|---|--:|--:|--:|", flush=True)
     for call in CALLS:
         with tempfile.TemporaryDirectory() as folder:
-            again = [sys.executable, str(Path(__file__).absolute()), "--one", call]
-            names = ["--names"] if given.names else []
+            again = [sys.executable, str(Path(__file__).absolute()), "--call", call]
+            names = ["--names"] if options.names else []
             subprocess.run(again + names, check=True, cwd=folder)
 
 

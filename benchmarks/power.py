@@ -3,7 +3,7 @@
     python benchmarks/power.py --write       # writes docs/power.md and docs/images/power.png
 
 Every cell is the share of studies of 200 simulations × 100 draws in which a test rejects at 5 %.
-Run it in the environment of `make peers` to have the tests of other packages along.
+Run it in the environment of `make peers` to include the tests of other packages.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tarpon.problems import FLAWS, zoo
 DOCS = Path(__file__).parents[1] / "docs"
 DIMS = (2, 10, 50)
 LEVEL = 0.05
-N_C2ST = 10  # classifiers are slow to train, so they see fewer studies
+N_C2ST = 10  # studies for classifiers, which are slow to train
 
 
 def tarp(sims: Simulations, seed: int) -> float:
@@ -39,7 +39,7 @@ def sbc(sims: Simulations, seed: int) -> float:
 
 
 def c2st(sims: Simulations, seed: int) -> float:
-    """Can a classifier tell truths from draws, both next to their observations?"""
+    """Return the p-value of a classifier that distinguishes truths from draws, given x."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import cross_val_score
 
@@ -55,7 +55,7 @@ def c2st(sims: Simulations, seed: int) -> float:
 
 
 def sbi_check(sims: Simulations, seed: int) -> float:
-    """The p-value that sbi's `check_tarp` returns, with its own defaults."""
+    """Return the p-value of sbi's `check_tarp` with its own defaults."""
     try:
         import torch
         from sbi.diagnostics.tarp import _run_tarp, check_tarp, get_tarp_references
@@ -79,24 +79,24 @@ TESTS: dict[str, Callable[[Simulations, int], float]] = {
 
 
 def study(flaw: str, n_dims: int, n_swaps: int, seed: int) -> tuple[list[float], bool, int]:
-    """Return the p-values of all tests, `check` first, and what its words were worth.
+    """Return the p-values of all tests, `check` first, and how well `check` named the flaw.
 
-    That is whether one of them was right, and how many were not.
+    That is, whether one of its names was right, and how many were wrong.
     """
     warnings.simplefilter("ignore")
     rng = np.random.default_rng([seed, n_dims, list(FLAWS).index(flaw)])
     sims = zoo(flaw, n_dims=n_dims, rng=rng)
     check = tarpon.check(sims, n_swaps=n_swaps, rng=seed)
-    words = {finding.flaw for finding in check.findings}
+    named = {finding.kind for finding in check.findings}
     others = [test(sims, seed) for test in TESTS.values()]
-    right = set(FLAWS[flaw].words)
-    return [check.p_value, *others], bool(words & right), len(words - right)
+    right = set(FLAWS[flaw].kinds)
+    return [check.p_value, *others], bool(named & right), len(named - right)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/power.md and a figure")
-    parser.add_argument("--runs", type=int, default=100, help="studies a cell")
+    parser.add_argument("--runs", type=int, default=100, help="studies per cell")
     parser.add_argument("--swaps", type=int, default=499, help="swaps of `check`")
     options = parser.parse_args()
     names = ["check", *TESTS]
@@ -114,8 +114,9 @@ def main() -> None:
                 power = np.where(seen.any(axis=0), rejected.sum(axis=0), np.nan)
                 power = power / np.maximum(seen.sum(axis=0), 1)
                 powers[flaw, n_dims] = power
-                words = [some for (_, *some), hit in zip(done, rejected[:, 0], strict=True) if hit]
-                named = np.mean(words, axis=0) if words and about.words else [np.nan] * 2
+                counted = zip(done, rejected[:, 0], strict=True)
+                words = [naming for (_, *naming), hit in counted if hit]
+                named = np.mean(words, axis=0) if words and about.kinds else [np.nan] * 2
                 row = [*power, *named]
                 cells = " | ".join("" if np.isnan(value) else f"{value:.2f}" for value in row)
                 lines.append(f"| {about.label} | {n_dims} | {cells} |")
@@ -132,15 +133,15 @@ def _write(lines: list[str], powers: dict, names: list[str], options: argparse.N
     head = [
         "# Power on the zoo of flaws",
         "",
-        f"Written by `python benchmarks/power.py --write`: {options.runs} studies a cell, 200 "
-        f"simulations × 100 draws each, level 5 %, {options.swaps} swaps. The first rows are "
-        "exact posteriors, where every test should reject in 5 % of studies. `check` sees the "
-        "observations and, like HPD, the estimator's density where it has one; TARP has one "
-        "uniform reference, as in the paper; SBC is adjusted by Bonferroni; C2ST is a boosted "
-        f"classifier of truths against draws and observations ({N_C2ST} studies); sbi is what its "
-        "`check_tarp` returns. Of the studies that `check` rejects, the "
-        "last columns have the share in which it called the flaw by a right name, and how many "
-        "other names it gave besides, on average.",
+        f"Written by `python benchmarks/power.py --write`: {options.runs} studies per cell, 200 "
+        f"simulations × 100 draws each, level 5 %, {options.swaps} swaps. The cells are the "
+        "shares of studies that each test rejects. The first rows are exact posteriors, where "
+        "every test should reject in 5 % of studies. `check` uses the observations and, like HPD, "
+        "the estimator's density where it has one; TARP has one uniform reference, as in the "
+        "paper; SBC is adjusted by Bonferroni; C2ST is a boosted classifier of truths against "
+        f"draws and observations ({N_C2ST} studies); sbi is the result of its `check_tarp`. The "
+        "last columns are over the studies that `check` rejects: the share in which it named the "
+        "flaw correctly, and the mean number of other flaws that it named.",
         "",
         "![Power of every test on every flaw](images/power.png)",
         "",

@@ -28,7 +28,7 @@ def studies() -> Iterator[tuple[str, list[tarpon.Check]]]:
 
 
 def lines() -> Iterator[str]:
-    yield "| report | s | s of one processor | KB |"
+    yield "| report | s | s of processor time | KB |"
     yield "|---|--:|--:|--:|"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"

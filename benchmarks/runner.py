@@ -1,4 +1,4 @@
-"""What `tarpon run` costs: how well it uses two processors, and how much a simulation costs more.
+"""The cost of `tarpon run`: its use of two processors, and its overhead per simulation.
 
 python benchmarks/runner.py --write     # writes runner.md
 """
@@ -27,7 +27,7 @@ N_DRAWS = 1000
 
 @dataclass(frozen=True)
 class Costly:
-    """A normal mean whose posterior takes a while: processor time, or sleep."""
+    """A normal mean with a slow posterior: processor time, or sleep."""
 
     work: str
 
@@ -52,11 +52,11 @@ def bare(work: str, index: int) -> None:
 
 def warm(_: int) -> None:
     simulated(Costly("instant"), 0, 0, N_DRAWS)
-    time.sleep(0.2)  # so that every process gets one
+    time.sleep(0.2)  # so that every process gets a task
 
 
 def bare_seconds(work: str, n_sims: int) -> float:
-    """Return how long processes take that do nothing else: no store and no test."""
+    """Return the time of bare processes, without store and test."""
     with get_context("spawn").Pool(N_WORKERS) as pool:
         pool.map(warm, range(2 * N_WORKERS), chunksize=1)
         start = time.perf_counter()
@@ -88,7 +88,7 @@ def run_seconds(work: str, n_sims: int) -> tuple[float, float]:
 
 
 def efficiency(work: str, n_sims: int, n_turns: int) -> tuple[float, float]:
-    """Return the best of some turns against the ideal time, and against bare processes."""
+    """Return the speed of the best turn, relative to the ideal and to bare processes."""
     ideal = n_sims * SECONDS / N_WORKERS
     turns = [(run_seconds(work, n_sims)[0], bare_seconds(work, n_sims)) for _ in range(n_turns)]
     ran, alone = (min(turn[k] for turn in turns) for k in (0, 1))
@@ -102,13 +102,13 @@ def children_seconds() -> float:
 
 
 def overhead(work: str, n_sims: int) -> float:
-    """Return milliseconds of processor time a simulation, beyond the simulation itself."""
+    """Return the overhead per simulation, in milliseconds of processor time."""
     here, workers = {}, {}
     for n in (n_sims, 4 * n_sims):
         before = children_seconds()
         here[n] = run_seconds(work, n)[1]
         workers[n] = children_seconds() - before
-    # The start of workers costs the same for both, nearly.
+    # The start of workers costs nearly the same for both.
     whole = (workers[4 * n_sims] - workers[n_sims]) / (3 * n_sims) + here[4 * n_sims] / (
         4 * n_sims
     )
@@ -119,7 +119,7 @@ def overhead(work: str, n_sims: int) -> float:
 
 
 def tested(n_sims: int) -> float:
-    """Return milliseconds that the sequential test takes a simulation, with others at hand."""
+    """Return milliseconds per simulation of the sequential test, without reading them."""
     results = {k: simulated(Costly("instant"), k, 0, N_DRAWS) for k in range(n_sims)}
     watch = Watch(1e-6, 0.001, 0, None)
     start = time.process_time()
@@ -140,20 +140,20 @@ def lines(n_sims: int, n_turns: int) -> list[str]:
     test = min(tested(n_sims) for _ in range(n_turns))
     load = os.getloadavg()[0]
     return [
-        "# What `tarpon run` costs",
+        "# The cost of `tarpon run`",
         "",
         f"Written by `python benchmarks/runner.py --write` with {N_WORKERS} processes and "
         f"{N_DRAWS} draws of two parameters, on {os.cpu_count()} cores of a shared server under a "
-        f"load of {load:.0f}. The best of {n_turns} turns of {n_sims} simulations counts, from "
-        "the first simulation to the last. Bare processes do the same simulations with no store "
-        "and no test, in turns with the run.",
+        f"load of {load:.0f}. Best of {n_turns} turns of {n_sims} simulations, timed from the "
+        "first simulation to the last. Bare processes compute the same simulations without store "
+        "and test, in turns with the run.",
         "",
         "| a simulation takes | of the ideal speed | of the speed of bare processes |",
         "|---|--:|--:|",
         *rows,
         "",
-        "Processor time of all processes for each simulation, beyond the simulation itself, the "
-        f"least of {n_turns} turns. Of it the sequential test takes {test:.2f} ms.",
+        "Processor time of all processes per simulation, beyond the simulation itself, the "
+        f"smallest of {n_turns} turns. The sequential test takes {test:.2f} ms of it.",
         "",
         "| a simulation takes | ms |",
         "|---|--:|",

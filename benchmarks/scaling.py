@@ -2,7 +2,7 @@
 
     python benchmarks/scaling.py --write        # writes scaling.md and scaling.png
 
-Each size grows alone, the others stay. Memory is what the process peaks at beyond its input.
+One size grows at a time, the others stay. Memory is the peak of the process beyond its input.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def call(test: str, n_references: int = 1, **sizes: int) -> Callable[[], object]
 
 
 def measure(function: Callable[[], object]) -> tuple[float, float]:
-    """Return the smallest of three times, or the only one of what takes seconds, and memory."""
+    """Return the smallest of three times, or a single time above 3 s, and memory."""
     times = []
 
     def timed() -> None:
@@ -69,7 +69,7 @@ def measure(function: Callable[[], object]) -> tuple[float, float]:
         function()
         times.append(time.perf_counter() - start)
 
-    # Give back what earlier calls have freed, or this one would fit into that.
+    # Return freed memory to the system, or it would hide what this call needs.
     ctypes.CDLL(None).malloc_trim(0)
     extra = extra_megabytes(timed)
     while times[-1] < 3 and len(times) < 3:
@@ -78,7 +78,7 @@ def measure(function: Callable[[], object]) -> tuple[float, float]:
 
 
 def measured() -> Iterator[tuple[str, str, int, float, float]]:
-    """Yield the test, the size that grows, how large it is, the time and the memory."""
+    """Yield the test, the name and value of the size that grows, the time and the memory."""
     for test, grown in GROWN.items():
         for name, sizes in grown.items():
             for n in sizes:
@@ -125,8 +125,8 @@ def main() -> None:
         "Written by `python benchmarks/scaling.py --write`, in single precision, on "
         f"{n_allowed()} cores of a shared server. One size grows, the others stay "
         f"at {sizes['tarp']} for `tarp` and at {sizes['check']} for `check` with 999 swaps. "
-        "Several references are counted together. Memory is what the process peaks at "
-        "beyond its input; small times are those of the p-value and of Python.",
+        "Several references are counted together. Memory is the peak of the process beyond its "
+        "input. The smallest times are dominated by the p-value and by Python.",
         "",
         "![Time and memory against every size](scaling.png)",
         "",

@@ -1,9 +1,9 @@
-"""The test that may be looked at at all times: false alarms, bounds, and stopping times.
+"""The sequential test: false alarms, bounds, and stopping times.
 
     python benchmarks/sequential.py --write     # writes sequential.md, about a quarter of an hour
 
-Runs go on side by side: at every step each gets one more simulation of a normal posterior, and the
-very functions behind `Monitor` rank it and bet on it.
+All runs advance together: at every step each run gets one more simulation of a normal posterior,
+and the functions of `Monitor` rank it and bet on it.
 """
 
 import argparse
@@ -28,15 +28,15 @@ FLAWS = {
     "bias 0.5 sd in one of ten": (1.0, 0.5, 10),
     "width 0.8 of all ten": (0.8, 0.0, 10),
 }
-ASKED = {"width 0.8": 95, "bias 0.5 sd": 40}
+GOALS = {"width 0.8": 95, "bias 0.5 sd": 40}
 
 
 @dataclass
 class Runs:
-    """What was seen in every run at every time, `(n_sims, n_runs)`."""
+    """The evidence of every run after every simulation, `(n_sims, n_runs)`."""
 
     log_e: np.ndarray
-    steps: np.ndarray  # the same, had the bets on each simulation been averaged over scores
+    steps: np.ndarray  # the same, if bets were averaged over scores per simulation
     within: np.ndarray
     coverage: np.ndarray  # of each score at each level, over all runs
 
@@ -44,9 +44,9 @@ class Runs:
 def runs(
     flaw: tuple[float, float, int], n_draws: int, n_runs: int, n_sims: int, seed: int
 ) -> Runs:
-    """Let draws be `width` times as wide as they should be, and off by `bias` of their own sd.
+    """Run monitors on draws of a wrong `width` and `bias`, in units of the exact sd.
 
-    Off in the first of `n_dims` parameters, and as wide in all of them.
+    The bias is in the first of `n_dims` parameters, the width in all of them.
     """
     width, bias, n_dims = flaw
     shift = bias * (np.arange(n_dims) == 0)
@@ -61,8 +61,8 @@ def runs(
             shares = np.array(scores.shares)
             wealth = Wealth.initial(len(shares), (n_runs,))
             before = wealth.log_e()
-        found = [ranked(block.hidden(rng), rng) for block in sims.blocks()]
-        wealth = wealth.bet(np.concatenate([ranks for ranks, _, _ in found]), *found[0][1:])
+        blocks = [ranked(block.hidden(rng), rng) for block in sims.blocks()]
+        wealth = wealth.bet(np.concatenate([ranks for ranks, _, _ in blocks]), *blocks[0][1:])
         now = wealth.log_e()
         log_e[t], steps[t] = log_mean(now, shares), log_mean(now - before, shares)
         before = now
@@ -76,13 +76,13 @@ def rate(hits: np.ndarray) -> str:
 
 
 def level(n_runs: int, n_sims: int) -> list[str]:
-    """How often exact posteriors are called inaccurate, ever."""
-    found = runs((1.0, 0.0, 1), FEW, n_runs, n_sims, seed=0)
+    """Return rows on how often exact posteriors are ever rejected."""
+    exact = runs((1.0, 0.0, 1), FEW, n_runs, n_sims, seed=0)
     rows = [
-        f"| ranks | {n_runs} | {n_sims} | {a} | {rate(found.log_e.max(axis=0) >= -np.log(a))} |"
+        f"| ranks | {n_runs} | {n_sims} | {a} | {rate(exact.log_e.max(axis=0) >= -np.log(a))} |"
         for a in (0.01, 0.05, 0.1)
     ]
-    stopped = (found.within <= 0.1).argmax(axis=0) + 1
+    stopped = (exact.within <= 0.1).argmax(axis=0) + 1
     median = f"{np.median(stopped):.0f} ({np.quantile(stopped, 0.9):.0f})"
     return [*rows, *adversary(3 * n_runs // 20, 100), "", settled(median)]
 
@@ -92,7 +92,7 @@ def settled(median: str) -> str:
 
 
 def adversary(n_runs: int, n_sims: int) -> list[str]:
-    """The same of monitors with an adversary, in two dimensions."""
+    """Return the same rows for monitors with an adversary, in two dimensions."""
     most = np.empty(n_runs)
     for seed in range(n_runs):
         sims = tarpon.problems.zoo("exact", n_sims=n_sims, n_draws=30, n_dims=2, rng=seed)
@@ -105,13 +105,13 @@ def adversary(n_runs: int, n_sims: int) -> list[str]:
 
 
 def bounds(n_runs: int, n_sims: int) -> list[str]:
-    """How often the bound holds at all times."""
+    """Return rows on how often the bound holds at all times."""
     rows = []
     for name in ("width 0.8", "bias 0.5 sd"):
-        found = runs(FLAWS[name], FEW, n_runs, n_sims, seed=1)
-        truth = abs(found.coverage - LEVELS).max()
-        held = (found.within >= truth).all(axis=0)
-        last = np.median(found.within.min(axis=0))
+        flawed = runs(FLAWS[name], FEW, n_runs, n_sims, seed=1)
+        truth = abs(flawed.coverage - LEVELS).max()
+        held = (flawed.within >= truth).all(axis=0)
+        last = np.median(flawed.within.min(axis=0))
         rows.append(f"| {name} | {truth:.3f} | {n_runs} | {n_sims} | {rate(held)} | {last:.3f} |")
     truth, held = coin(n_runs, n_sims)
     rows.append(f"| a coin, one level | {truth:.3f} | {n_runs} | {n_sims} | {rate(held)} | |")
@@ -119,7 +119,7 @@ def bounds(n_runs: int, n_sims: int) -> list[str]:
 
 
 def coin(n_runs: int, n_sims: int) -> tuple[float, np.ndarray]:
-    """The hardest case: one score, one level, and the largest variance that there is."""
+    """Return the hardest case: one score, one level, and the largest possible variance."""
     heads = np.random.default_rng(2).integers(2, size=(n_sims, n_runs))
     n = np.arange(1, n_sims + 1)
     measured = heads.cumsum(axis=0) / n[:, None]
@@ -130,33 +130,34 @@ def coin(n_runs: int, n_sims: int) -> tuple[float, np.ndarray]:
 def stop(log_e: np.ndarray) -> str:
     """Return the median and the 90 % quantile of the time at which runs reach the threshold."""
     hit = log_e >= np.log(THRESHOLD)
-    when = np.where(hit.any(axis=0), hit.argmax(axis=0) + 1, np.inf)
-    middle, late = np.quantile(when, [0.5, 0.9], method="higher")
-    return f"{middle:.0f} ({late:.0f})".replace("inf", f"over {len(hit)}")
+    times = np.where(hit.any(axis=0), hit.argmax(axis=0) + 1, np.inf)
+    median, late = np.quantile(times, [0.5, 0.9], method="higher")
+    return f"{median:.0f} ({late:.0f})".replace("inf", f"over {len(hit)}")
 
 
 def stopping(n_runs: int, n_sims: int) -> list[str]:
-    """How many simulations it takes to see a flaw."""
+    """Return rows on how many simulations it takes to detect a flaw."""
     rows = []
     for name, flaw in FLAWS.items():
-        n_some = n_runs // flaw[2]
-        found = runs(flaw, MANY, n_some, n_sims, seed=3)
-        asked = f"≤ {ASKED[name]}" if name in ASKED else ""
-        rows.append(f"| {name} | {n_some} | {stop(found.log_e)} | {asked} | {stop(found.steps)} |")
+        n_fewer = n_runs // flaw[2]
+        flawed = runs(flaw, MANY, n_fewer, n_sims, seed=3)
+        goal = f"≤ {GOALS[name]}" if name in GOALS else ""
+        stops = f"{stop(flawed.log_e)} | {goal} | {stop(flawed.steps)}"
+        rows.append(f"| {name} | {n_fewer} | {stops} |")
     return rows
 
 
 def page(n_runs: int) -> str:
     return "\n".join(
         [
-            "# Looking at all times",
+            "# The sequential test",
             "",
             "Written by `python benchmarks/sequential.py --write`. Normal posteriors, in one "
-            "dimension unless said otherwise; 99 % exact intervals in brackets.",
+            "dimension unless stated; 99 % exact intervals in brackets.",
             "",
-            "## How often an exact posterior is ever called inaccurate",
+            "## How often an exact posterior is ever rejected",
             "",
-            f"{FEW} draws. The adversary has two parameters to look at.",
+            f"{FEW} draws. With the adversary there are two parameters.",
             "",
             "| bets on | runs | simulations | level | P(ever e ≥ 1 / level) |",
             "|---|--:|--:|--:|---|",
@@ -164,8 +165,8 @@ def page(n_runs: int) -> str:
             "",
             "## How often the bound on coverage errors holds at all times",
             "",
-            f"{FEW} draws. It should hold in 95 % of runs at least. The worst error is that of "
-            "all runs together; the bound is far above it while simulations are few.",
+            f"{FEW} draws. It should hold in at least 95 % of runs. The worst error is that of "
+            "all runs together; the bound is far above it if simulations are few.",
             "",
             "| flaw | worst error | runs | simulations | P(holds at all times) | last bound |",
             "|---|--:|--:|--:|---|--:|",
@@ -174,10 +175,10 @@ def page(n_runs: int) -> str:
             f"## How many simulations it takes until e ≥ {THRESHOLD}",
             "",
             f"{MANY} draws. Median, and 90 % quantile in brackets. Widths are those of the draws "
-            "over those of the exact posterior. The last column has the bets on each simulation "
-            "averaged over scores, instead of their capitals.",
+            "divided by those of the exact posterior. In the last column, the bets on each "
+            "simulation are averaged over scores, instead of the capitals.",
             "",
-            "| flaw | runs | simulations | asked for | bets averaged |",
+            "| flaw | runs | simulations | goal | bets averaged |",
             "|---|--:|--:|--:|--:|",
             *stopping(n_runs // 2, 400),
             "",

@@ -3,9 +3,9 @@
     make peers                                  # sets up the peers and runs this
     python benchmarks/speed.py --write          # writes docs/benchmarks/speed.md
 
-Whatever stands in one row is measured in turns, in one run, and the best of many turns counts.
-"Read" is the time in which the same threads sum the same array, each from one end of its part to
-the other. Counting reads several streams at once, which may be faster than that.
+The calls of one row are measured in turns, in one run, and the best of many turns counts. "Read"
+is the time in which the same threads sum the same array, each from one end of its part to the
+other. Counting reads several streams at once, which may be faster.
 """
 
 import argparse
@@ -42,13 +42,13 @@ METRICS: dict[str, Callable[..., object]] = {
 @njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _sum(flat: np.ndarray, first: int, last: int) -> float:
     total = flat.dtype.type(0)
-    for k in range(np.uint64(first), np.uint64(last)):  # unsigned, or it is not vectorised
+    for k in range(np.uint64(first), np.uint64(last)):  # unsigned, to be vectorised
         total += flat[k]
     return total
 
 
 def read(samples: np.ndarray) -> None:
-    """Read every number once, with as many threads as counting has."""
+    """Read every number once, with as many threads as counting uses."""
     flat = samples.reshape(-1)
     if flat.dtype == np.float16:
         flat = flat.view(np.float32)
@@ -81,7 +81,7 @@ def fastest(
             call()
             times[name].append(clock() - before)
         n_turns += 1
-    return {name: min(some) for name, some in times.items()}
+    return {name: min(turns) for name, turns in times.items()}
 
 
 def points(n_dims: int, dtype: str, order: str, megabytes: int) -> tuple[np.ndarray, ...]:
@@ -122,8 +122,8 @@ def of_read_limit(
 def limits(megabytes: int, budget: float) -> Iterator[str]:
     dtypes = ["float16", "float32", "float64"]
     yield (
-        "Part of the read limit that counting reaches (L2, ties counted), by the clock, and in "
-        "brackets by the CPU time of all threads, which busy neighbours disturb less; "
+        "Fraction of the read limit that counting reaches (L2, ties counted), by the clock, and "
+        "in brackets by the CPU time of all threads, which other processes disturb less; "
         f"{N_DRAWS} draws, {megabytes} MB or more."
     )
     yield ""
@@ -152,7 +152,7 @@ def limits(megabytes: int, budget: float) -> Iterator[str]:
 
 
 def extra_megabytes(function: Callable[[], object]) -> float:
-    """Return by how much the memory of this process peaks during a call (Linux)."""
+    """Return the peak memory of this process during a call, beyond what it had (Linux)."""
     Path("/proc/self/clear_refs").write_text("5")
     before = _memory("VmRSS")
     function()
@@ -169,7 +169,7 @@ def _memory(name: str) -> int:
 def contenders(
     samples: np.ndarray, theta: np.ndarray
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield what is compared."""
+    """Yield the calls that are compared, by name."""
     references = np.random.default_rng(1).uniform(size=theta.shape).astype(samples.dtype)
     weight = np.ones(theta.shape[1])
     centres = references.astype(float)
@@ -205,8 +205,9 @@ def contenders(
 
 def table() -> Iterator[str]:
     yield (
-        "Counting is one pass; the whole call also finds the box, draws references and computes "
-        "the exact p-value. All get the same references; one that normalises says so."
+        "Counting is one pass; the whole call also computes the box, draws references and "
+        "computes the exact p-value. All packages get the same references; those that normalise "
+        "are marked."
     )
     yield ""
     yield "| draws × simulations × parameters | precision | what | ms | × read | extra MB |"
@@ -221,12 +222,12 @@ def table() -> Iterator[str]:
             calls = {"read limit": lambda s=samples: read(s), **dict(contenders(samples, theta))}
             best = fastest(calls)
             shape_name = " × ".join(map(str, shape))
-            for what, call in calls.items():
-                took, limit = best[what], best["read limit"]
+            for name, call in calls.items():
+                took, limit = best[name], best["read limit"]
                 extra = extra_megabytes(call)
-                first = what == "read limit"
+                first = name == "read limit"
                 start = f"| {shape_name} | {np.dtype(dtype).name} " if first else "| | "
-                yield f"{start}| {what} | {1e3 * took:.2f} | {took / limit:.1f} | {extra:.0f} |"
+                yield f"{start}| {name} | {1e3 * took:.2f} | {took / limit:.1f} | {extra:.0f} |"
 
 
 def bootstrap() -> Iterator[str]:
@@ -254,17 +255,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write speed.md")
     parser.add_argument("--megabytes", type=int, default=256, help="size of the samples")
-    parser.add_argument("--budget", type=float, default=4.0, help="seconds for each number")
+    parser.add_argument("--budget", type=float, default=4.0, help="seconds per number")
     options = parser.parse_args()
     lines = [
         "# Speed and memory",
         "",
         "Written by `python benchmarks/speed.py --write` in the environment of `make peers`, on "
         f"{n_allowed()} cores of a shared {platform.machine()} "
-        f"server; numpy {np.__version__}, numba {numba.__version__}. What stands in one row was "
-        "measured in turns and the best of many turns counts. The read limit is the time in "
-        "which the same threads sum the same array, each from one end of its part to the other; "
-        "counting reads several streams at once, which may be faster than that.",
+        f"server; numpy {np.__version__}, numba {numba.__version__}. The entries of a row were "
+        "measured in turns, best of many turns. The read limit is the time in which the same "
+        "threads sum the same array, each from one end of its part to the other; counting reads "
+        "several streams at once, which may be faster.",
         "",
     ]
     for line in lines:

@@ -1,4 +1,4 @@
-"""A normal mean with a normal prior: the posterior is known, and instant.
+"""A normal mean with a normal prior: the posterior is known in closed form.
 
 tarpon run examples/conjugate.py
 tarpon run examples/conjugate.py:too_narrow
@@ -14,7 +14,7 @@ class Conjugate:
     """Two means, five noisy observations of each.
 
     Arguments:
-        width: The width of the posterior; 1 is right.
+        width: The width of the posterior, relative to the right one.
     """
 
     width: float = 1.0

@@ -14,10 +14,10 @@ from tarpon.problems import Lensing
 
 @dataclass(frozen=True)
 class Lensed:
-    """A picture of 16 × 16 pixels is sought, and its lensed image of 32 × 32 is seen.
+    """The parameters are an image of 16 × 16 pixels, observed as a lensed image of 32 × 32.
 
     Arguments:
-        sampler: "exact", or "biased": with the usual approximation of the likelihood.
+        sampler: "exact", or "biased", which uses the usual approximation of the likelihood.
         n_steps: The number of steps of the diffusion.
     """
 

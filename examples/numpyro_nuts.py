@@ -1,4 +1,4 @@
-"""The mean and scale of a few numbers, drawn with NumPyro's NUTS.
+"""The mean and scale of a few numbers, sampled with NumPyro's NUTS.
 
 tarpon run examples/numpyro_nuts.py --n-draws 200
 tarpon run examples/numpyro_nuts.py:wrong_prior --n-draws 200
@@ -19,10 +19,10 @@ THINNING = 10  # steps of a chain are alike; ranks need draws that are not
 
 @dataclass(frozen=True)
 class Normal:
-    """Numbers from a normal distribution, of unknown mean and scale.
+    """Numbers from a normal distribution of unknown mean and scale.
 
     Arguments:
-        spread: The standard deviation of the prior that the sampler believes in; 1 is right.
+        spread: The standard deviation of the prior in the sampler; 1 is right.
     """
 
     spread: float = 1.0

@@ -3,8 +3,8 @@
 tarpon run examples/sbi_npe.py
 tarpon run examples/sbi_npe.py:barely_trained
 
-The network is kept beside this file. Its weights are part of the problem: a run with other ones
-does not go on in the same store.
+The network is saved beside this file. Its weights are part of the problem: a run with other
+weights is refused in the same store.
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ PRIOR = torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2))
 
 
 def observed(theta, noise):
-    """Two parameters are seen through their sum and their product, with noise."""
+    """Return the sum and the product of two parameters, with noise."""
     return np.stack([theta.sum(axis=-1), theta.prod(axis=-1)], axis=-1) + 0.5 * noise
 
 
 def trained(n_sims, path):
-    """Return a network with the weights in a file; where there is none, train and write it."""
+    """Return a network with the weights in a file; if there is no file, train and write it."""
     rng = np.random.default_rng(0)
     torch.manual_seed(0)
     theta = rng.normal(size=(n_sims, 2))
@@ -47,8 +47,8 @@ class Estimated:
     """The posterior of a network.
 
     Arguments:
-        n_train: The number of simulations that it was trained on.
-        network: The network.
+        n_train: Number of simulations that the network was trained on.
+        network: The trained network.
     """
 
     n_train: int

@@ -132,7 +132,7 @@ def feed_saved(target, data, folder):
         assert np.isfinite(loaded.curve.ecp).all()
     else:
         assert 0 <= loaded.within <= 1
-        assert loaded.state in ("inaccurate", "within tolerance", "running")
+        assert loaded.outcome in ("inaccurate", "within tolerance", "running")
         assert len(loaded.history.n_sims) == len(loaded.history.log_e)
 
 

@@ -74,7 +74,11 @@ STUDIES = {
     "statistics": Study(
         {"checks.statistics": ("*",)}, ("tests/test_statistics.py",), ("uniform", "rate")
     ),
-    "swaps": Study({"checks.swaps": ("*",)}, ("tests/test_swaps.py",), ("threads", "Whitening")),
+    "swaps": Study(
+        {"checks.swaps": ("*",), "checks.labellings": ("*",)},
+        ("tests/test_swaps.py",),
+        ("threads", "Whitening"),
+    ),
     "weights": Study(
         {
             "simulations.weights": ("*",),

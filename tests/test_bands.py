@@ -151,13 +151,13 @@ BINS = Every(bands._Tails(6, np.array([1, 3, 2]), 6), (1, 3, 2), np.array)
 
 class TestProbabilities:
     @pytest.mark.parametrize("seed", range(12))
-    def test_of_curves_are_those_of_all_histograms(self, seed):
+    def test_probabilities_of_curves_are_those_of_all_histograms(self, seed):
         low, high = np.sort(np.random.default_rng(seed).integers(7, size=(2, 3)), axis=0)
         expected = CURVE.inside(low, high)
         assert bands._curve_inside(CURVE.tails, low, high) == pytest.approx(expected, abs=1e-14)
 
     @pytest.mark.parametrize("seed", range(12))
-    def test_of_bins_are_those_of_all_histograms(self, seed):
+    def test_probabilities_of_bins_are_those_of_all_histograms(self, seed):
         low, high = np.sort(np.random.default_rng(seed).integers(5, size=(2, 3)), axis=0)
         expected = BINS.inside(low, high)
         assert bands._bins_inside(BINS.tails, low, high) == pytest.approx(expected, abs=1e-14)
@@ -171,7 +171,7 @@ class TestProbabilities:
             ([0] * 3, [6] * 3),
         ],
     )
-    def test_of_curves_are_zero_where_no_curve_fits(self, low, high):
+    def test_probabilities_of_curves_are_zero_if_no_curve_fits(self, low, high):
         expected = CURVE.inside(low, high)
         found = bands._curve_inside(CURVE.tails, np.array(low), np.array(high))
         assert found == pytest.approx(expected, abs=1e-14)
@@ -187,12 +187,12 @@ class TestProbabilities:
             ([0, 0, 0], [6, 6, 6]),
         ],
     )
-    def test_of_bins_are_zero_where_none_fit(self, low, high):
+    def test_probabilities_of_bins_are_zero_if_none_fits(self, low, high):
         expected = BINS.inside(low, high)
         found = bands._bins_inside(BINS.tails, np.array(low), np.array(high))
         assert found == pytest.approx(expected, abs=1e-14)
 
-    def test_of_bins_with_large_counts_are_those_of_the_binomial(self):
+    def test_probabilities_of_bins_with_large_counts_are_binomial(self):
         tails = bands._Tails(100_000, np.array([3, 7]), 10)
         low, high = np.array([29_900, 0]), np.array([30_200, 100_000])
         expected = binom.cdf(30_200, 100_000, 0.3) - binom.cdf(29_899, 100_000, 0.3)
@@ -222,12 +222,12 @@ class TestNarrowest:
         return best
 
     @pytest.mark.parametrize("alpha", [0.02, 0.05, 0.2, 0.5, 0.7])
-    def test_bounds_of_curves(self, alpha):
+    def test_narrowest_bounds_of_curves(self, alpha):
         low, high = bands._narrowest(CURVE.tails, bands._curve_inside, alpha)
         assert (low.tolist(), high.tolist()) == self.definition(CURVE, alpha)
 
     @pytest.mark.parametrize("alpha", [0.02, 0.05, 0.2, 0.5, 0.7])
-    def test_bounds_of_bins(self, alpha):
+    def test_narrowest_bounds_of_bins(self, alpha):
         low, high = bands.histogram_band(6, (1, 3, 2), 1 - alpha)
         assert (low.tolist(), high.tolist()) == self.definition(BINS, alpha)
 
@@ -253,7 +253,7 @@ class TestTails:
     parts = np.array([1, 2, 9, 14])
     tails = bands._Tails(12, parts, 15)
 
-    def test_are_those_of_the_binomial(self):
+    def test_tails_are_those_of_the_binomial(self):
         z = self.parts / 15
         for count in range(-1, 14):
             counts = np.full(4, count)
@@ -297,7 +297,7 @@ class TestTails:
 
 class TestPoisson:
     @pytest.mark.parametrize("mean", [0.01, 0.5, 3.0, 47.0, 5000.0, 1e6])
-    def test_probabilities_are_those_of_the_definition(self, mean):
+    def test_poisson_probabilities_are_those_of_the_definition(self, mean):
         probabilities, first = bands._poisson(mean)
         counts = first + np.arange(len(probabilities))
         np.testing.assert_allclose(
@@ -308,13 +308,13 @@ class TestPoisson:
         assert len(probabilities) <= 18 * np.sqrt(mean) + 82
 
     @pytest.mark.parametrize("n", [1, 2, 10, 29, 30, 31, 100, 1000])
-    def test_probability_of_the_mean_has_all_digits(self, n):
+    def test_poisson_probability_of_the_mean_has_all_digits(self, n):
         exact = Decimal(n) ** n / Decimal(factorial(n)) * Decimal(-n).exp()
         assert bands._poisson_at_mean(n) == pytest.approx(float(exact), rel=2e-14)
 
     @pytest.mark.parametrize("direct", [0, 10**9], ids=["transforms", "sums"])
     @pytest.mark.parametrize(("mean", "n"), [(0.3, 300), (0.3, 630), (20.0, 300), (4000.0, 300)])
-    def test_increments_are_convolved(self, mean, n, direct, monkeypatch):
+    def test_poisson_increments_are_convolved(self, mean, n, direct, monkeypatch):
         monkeypatch.setattr(bands, "_DIRECT", direct)
         so_far = np.random.default_rng(0).uniform(size=n)
         so_far /= so_far.sum()
@@ -329,7 +329,7 @@ class TestPoisson:
 
 
 class TestPValues:
-    def test_are_given_for_every_score(self):
+    def test_every_score_has_a_p_value(self):
         values = np.random.default_rng(0).integers(10, size=(40, 3))
         values[:, 2] //= 2
         p = bands.p_values(Ranks(values, n_draws=9))
@@ -339,21 +339,21 @@ class TestPValues:
         assert p[2] < 1e-6 < p[0]
 
     @pytest.mark.parametrize("n_sims", [10, 29, 31, 40, 200])
-    def test_of_one_draw_are_two_sided_binomial_ones(self, n_sims):
+    def test_p_values_of_one_draw_are_two_sided_binomial(self, n_sims):
         found = bands.p_values(Ranks(np.zeros(n_sims, dtype=np.int64), n_draws=1))[0]
         assert found == pytest.approx(2 * 0.5**n_sims, rel=1e-5)
 
-    def test_are_never_zero_and_never_jump_up(self):
+    def test_p_values_are_never_zero_and_never_jump_up(self):
         assert bands.p_values(Ranks(np.zeros(5000, dtype=np.int64), 1))[0] == np.finfo(float).tiny
         p = [bands.p_values(Ranks(np.zeros(n, dtype=np.int64), 9))[0] for n in range(2, 30)]
         assert (np.diff(p) < 0).all()
 
-    def test_of_the_flattest_histogram_are_one(self):
+    def test_p_value_of_the_flattest_histogram_is_one(self):
         assert bands.p_values(Ranks(np.arange(10).repeat(4), n_draws=9))[0] == 1.0
 
 
 class TestBand:
-    def test_runs_from_corner_to_corner(self):
+    def test_band_runs_from_corner_to_corner(self):
         band = bands.band(20, 5, 0.9)
         np.testing.assert_allclose(band.level, np.arange(7) / 6)
         assert (band.low[0], band.high[0], band.low[-1], band.high[-1]) == (0, 0, 1, 1)
@@ -364,11 +364,11 @@ class TestBand:
         np.testing.assert_allclose(20 * band.low[1:-1], low)
         np.testing.assert_allclose(20 * band.high[1:-1], high)
 
-    def test_of_few_draws_is_cut_everywhere(self):
+    def test_band_of_few_draws_is_cut_everywhere(self):
         np.testing.assert_array_equal(bands._cut_points(4), [1, 2, 3, 4])
         np.testing.assert_array_equal(bands._cut_points(1000), np.arange(1, 1001))
 
-    def test_of_many_draws_is_cut_evenly(self):
+    def test_band_of_many_draws_is_cut_evenly(self):
         for n_draws in (1001, 5000, 10**6):
             cuts = bands._cut_points(n_draws)
             assert 999 <= len(cuts) <= 1000
@@ -378,7 +378,7 @@ class TestBand:
             assert gaps.max() <= n_draws / 999 + 2
         assert 501 in bands._cut_points(1001)
 
-    def test_of_many_draws_tells_even_ranks_from_crowded_ones(self):
+    def test_band_of_many_draws_distinguishes_even_from_crowded_ranks(self):
         even = 15 + 30 * np.arange(50)
         assert bands.p_values(Ranks(even, n_draws=1500))[0] > 0.99
         assert bands.p_values(Ranks(even // 4, n_draws=1500))[0] < 1e-9

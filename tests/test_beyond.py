@@ -8,6 +8,7 @@ from scipy.stats import binom
 
 import tarpon
 from tarpon.checks.confounders import Shifted, chances
+from tarpon.checks.findings import Kind
 from tarpon.problems import zoo
 
 FALSE_ALARM = 1e-6
@@ -22,19 +23,19 @@ def resized(factor, shift=0.0, *, seed, n_dims=3, n_sims=300):
     return tarpon.Simulations(draws, exact.theta, x=exact.x)
 
 
-def words(sims, seed):
-    found = tarpon.check(sims, rng=seed, n_swaps=199)
-    return [finding.flaw for finding in found.findings]
+def kinds(sims, seed):
+    check = tarpon.check(sims, rng=seed, n_swaps=199)
+    return [finding.kind for finding in check.findings]
 
 
 class TestShifted:
     @pytest.mark.parametrize(("shift", "scale"), [(0.0, 1.0), (0.5, 1.7), (-1.0, 0.4), (3.0, 5.0)])
-    def test_what_ranks_say_has_mean_zero(self, shift, scale):
+    def test_shifted_scores_have_mean_zero(self, shift, scale):
         ranks = Shifted.of(chances(60), np.array([shift]), np.array([scale]))
         assert ranks.share.sum() == pytest.approx(1)
         assert abs(ranks.means(ranks.share)).max() < 1e-9
 
-    def test_ranks_are_those_of_such_truths(self):
+    def test_shifted_ranks_are_those_of_shifted_truths(self):
         rng = np.random.default_rng(0)
         truths = rng.normal(size=(200_000, 1))
         draws = rng.normal(size=(200_000, 9))
@@ -56,7 +57,7 @@ class TestShifted:
         ranks = Shifted.of(chances(199), np.zeros(1), np.ones(1))
         assert ranks.share[:, 0] == pytest.approx(np.full(200, 1 / 200), rel=1e-3)
 
-    def test_are_fitted_to_what_made_the_ranks(self):
+    def test_shift_is_fitted_to_the_ranks_that_it_made(self):
         shift, scale = np.array([0.0, 0.5, -1.0]), np.array([1.0, 2.0, 0.5])
         found = Shifted.fitted(chances(100), Shifted.of(chances(100), shift, scale).share)
         assert found.shift == pytest.approx(shift, abs=0.01)
@@ -67,30 +68,37 @@ class TestShifted:
         assert np.isfinite(found.moments[:, 9]).all()
 
 
-class TestWords:
+class TestFindings:
     @pytest.mark.slow
     @pytest.mark.parametrize(("factor", "shift"), [(0.5, 0.0), (0.7, 0.5), (1.5, 0.5)])
-    def test_of_bias_and_width_come_alone(self, factor, shift):
-        right = {"overconfident" if factor < 1 else "underconfident"}
+    def test_words_of_bias_and_width_are_alone(self, factor, shift):
+        right = {Kind.OVERCONFIDENT if factor < 1 else Kind.UNDERCONFIDENT}
         if shift:
-            right.add("biased")
+            right.add(Kind.BIASED)
         named = Counter(
-            word for seed in range(12) for word in words(resized(factor, shift, seed=seed), seed)
+            kind for seed in range(12) for kind in kinds(resized(factor, shift, seed=seed), seed)
         )
-        assert all(named[word] == 12 for word in right)
-        # Five other words, each with a chance of a hundredth at most in a study.
-        others = sum(count for word, count in named.items() if word not in right)
+        assert all(named[kind] == 12 for kind in right)
+        # Five other kinds, each with a chance of a hundredth at most in a study.
+        others = sum(count for kind, count in named.items() if kind not in right)
         assert others <= binom.isf(FALSE_ALARM, 12 * 5, 0.01)
 
-    def test_of_another_flaw_stay(self):
+    def test_words_of_another_flaw_stay(self):
         """The twin: here the truths are skewed, too."""
         sims = resized(0.7, seed=0)
         skew = np.random.default_rng(0).exponential(size=sims.n_sims) - 1
         theta, draws = sims.theta.copy(), sims.samples[..., 1]
         theta[:, 1] = draws.mean(axis=0) + 1.5 * draws.std(axis=0) * skew
-        found = words(tarpon.Simulations(sims.samples, theta, x=sims.x), 0)
-        assert "overconfident" in found
-        assert "skewed" in found
+        named = kinds(tarpon.Simulations(sims.samples, theta, x=sims.x), 0)
+        assert Kind.OVERCONFIDENT in named
+        assert Kind.SKEWED in named
 
-    def test_of_draws_with_an_end_stay(self):
-        assert "outside the draws" in words(zoo("truncated", n_dims=3, n_sims=300, rng=0), 0)
+    def test_words_of_draws_with_an_end_stay(self):
+        sims = zoo("truncated", n_dims=3, n_sims=300, rng=0)
+        check = tarpon.check(sims, rng=0, n_swaps=199)
+        (outside,) = [finding for finding in check.findings if finding.kind is Kind.OUTSIDE]
+        low, high = sims.samples.min(axis=0), sims.samples.max(axis=0)
+        beyond = (sims.theta < low) | (sims.theta > high)
+        assert outside.parameters == ("theta_0",)
+        assert outside.size.value == beyond[:, 0].mean()
+        assert outside.size.low > 4 * outside.expected == 4 * 2 / 101

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -10,12 +11,20 @@ from scipy.stats import binom
 
 import tarpon
 from tarpon import Simulations, references
+from tarpon._base.text import Estimate
+from tarpon.checks import words
+from tarpon.checks.findings import Finding, Kind
 from tarpon.checks.parameters import measure
+from tarpon.checks.power import Detectable
 from tarpon.problems import FLAWS, zoo
 from tarpon.regions import Scores
 from tarpon.simulations import without
 
 FALSE_ALARM = 1e-6
+FINDINGS = [
+    *("kind", "parameters", "p_value", "size", "size_low", "size_high", "unit", "expected"),
+    *("direction", "where"),
+]
 
 
 @cache
@@ -23,14 +32,24 @@ def check(flaw, n_dims=10, seed=0):
     return tarpon.check(zoo(flaw, n_dims=n_dims, rng=seed), rng=seed, n_swaps=299)
 
 
+def kinds(check):
+    return {finding.kind for finding in check.findings}
+
+
+def the(kind, check):
+    """Return the finding of a kind, of which there must be one."""
+    (finding,) = [finding for finding in check.findings if finding.kind is kind]
+    return finding
+
+
 class TestTheZoo:
     # Flaws that a study of 200 simulations sees for sure in ten dimensions.
     @pytest.mark.parametrize("flaw", sorted(set(FLAWS) - {"exact", "shift"}))
-    def test_is_found_and_called_by_its_name(self, flaw):
+    def test_flaws_of_the_zoo_are_found_and_named(self, flaw):
         found = check(flaw)
         assert found.outcome == "inaccurate"
         assert found.p_value == 1 / 300
-        assert {finding.flaw for finding in found.findings} & set(FLAWS[flaw].words)
+        assert kinds(found) & set(FLAWS[flaw].kinds)
 
     def test_exact_posteriors_are_not_rejected(self):
         p = [check("exact", seed=seed).p_value for seed in range(5)]
@@ -38,13 +57,13 @@ class TestTheZoo:
         assert check("exact", seed=1).findings == ()
 
     @pytest.mark.parametrize("n_dims", [1, 3])
-    def test_can_be_visited_in_any_dimension(self, n_dims):
+    def test_the_zoo_has_any_dimension(self, n_dims):
         for flaw in FLAWS:
             sims = zoo(flaw, n_sims=20, n_draws=10, n_dims=n_dims, rng=0)
             assert sims.samples.shape == (10, 20, n_dims)
 
-    def test_refuses_unknown_animals(self):
-        with pytest.raises(ValueError, match="must be one of exact, narrow"):
+    def test_the_zoo_refuses_unknown_flaws(self):
+        with pytest.raises(ValueError, match="must be one of 'exact', 'narrow'"):
             zoo("unicorn")
 
 
@@ -54,19 +73,23 @@ class TestFindings:
         samples = sims.samples.copy()
         samples[..., 2] += 0.5 * np.sqrt(0.2)
         found = tarpon.check(samples, sims.theta, names=["a", "b", "mass", "d"], rng=0)
-        biased = next(f for f in found.findings if f.flaw == "biased")
-        assert biased.where == ("mass",)
-        assert "posterior sd above the truths" in biased.size
+        biased = the(Kind.BIASED, found)
         row = next(p for p in found.parameters if p.name == "mass")
+        assert (biased.parameters, biased.size) == (("mass",), row.bias)
+        assert (biased.unit, biased.direction, biased.expected) == ("posterior sd", "above", 0)
         assert row.bias.low < 0.5 < row.bias.high
+        below = tarpon.check(2 * sims.samples - samples, sims.theta, rng=0)
+        assert the(Kind.BIASED, below).direction == "below"
 
     @pytest.mark.parametrize("factor", [0.7, 1.4])
     def test_a_wrong_width_is_named_with_its_factor(self, factor):
         sims = zoo("exact", n_dims=3, n_sims=600, rng=0)
         middle = 0.8 * sims.x
         found = tarpon.check(middle + factor * (sims.samples - middle), sims.theta, rng=0)
-        word = "overconfident" if factor < 1 else "underconfident"
-        assert word in {finding.flaw for finding in found.findings}
+        wrong = the(Kind.OVERCONFIDENT if factor < 1 else Kind.UNDERCONFIDENT, found)
+        assert wrong.parameters == ()
+        assert wrong.size.low - 0.03 < 1 / factor < wrong.size.high + 0.03
+        assert (wrong.unit, wrong.expected) == ("width of the draws", 1)
         for parameter in found.parameters:
             assert parameter.width.low - 0.03 < 1 / factor < parameter.width.high + 0.03
 
@@ -75,13 +98,14 @@ class TestFindings:
         theta, samples = rng.normal(size=(400, 5)), rng.normal(size=(100, 400, 5))
         theta[:, 3] = 0.6 * theta[:, 1] + 0.8 * theta[:, 3]
         found = tarpon.check(samples, theta, rng=0)
-        wrong = next(f for f in found.findings if f.flaw == "wrong correlation")
-        assert wrong.where == ("theta_1", "theta_3")
-        assert "truths correlate by +0.5" in wrong.size
+        wrong = the(Kind.CORRELATION, found)
+        assert wrong.parameters == ("theta_1", "theta_3")
+        assert 0.45 < wrong.size.low < 0.6 < wrong.size.high < 0.65
+        assert abs(wrong.expected) < 0.05
 
     def test_ignoring_the_data_needs_the_data_to_be_seen(self):
         seen = check("prior", n_dims=2)
-        assert seen.findings[0].flaw == "ignores the data"
+        assert seen.findings[0].kind is Kind.IGNORES_DATA
         sims = zoo("prior", n_dims=2, rng=0)
         blind = tarpon.check(sims.samples, sims.theta, rng=0, n_swaps=299)
         assert blind.p_value > 0.01
@@ -91,11 +115,11 @@ class TestFindings:
     @pytest.mark.parametrize("flaw", ["bias_by_x", "local_width"])
     @pytest.mark.slow
     def test_what_an_error_depends_on_is_called_x_only_where_x_is_given(self, flaw):
-        word = "bias" if flaw == "bias_by_x" else "width"
+        kind = Kind.BIAS_BY_DATA if flaw == "bias_by_x" else Kind.WIDTH_BY_DATA
         sims = zoo(flaw, n_dims=2, n_sims=600, rng=0)
         seen, blind = (tarpon.check(one, rng=0, n_swaps=299) for one in (sims, without(sims, "x")))
-        assert f"{word} depends on x" in {finding.flaw for finding in seen.findings}
-        assert f"{word} depends on the posterior mean" in {f.flaw for f in blind.findings}
+        assert the(kind, seen).where == "x"
+        assert the(kind, blind).where == "the posterior mean"
         assert not any("observation" in str(f) or " x" in str(f) for f in blind.findings)
         assert "along the posterior mean of" in tarpon.report.html(blind)
 
@@ -109,6 +133,7 @@ class TestFindings:
         bent = samples + 0.12 * np.cos(5 * samples)
         for score in (hidden, Scores(hidden), (hidden(bent, None), hidden(theta, None))):
             found = tarpon.check(bent, theta, scores={"ripple": score}, rng=0, n_swaps=299)
+            assert the(Kind.SCORE, found).where == "ripple"
             ripple = next(f for f in found.families if f.name == "score: ripple")
             assert ripple.p_value == 1 / 300
             assert ripple.sees == "your own score"
@@ -117,8 +142,77 @@ class TestFindings:
         sims = zoo("exact", rng=0)
         with pytest.raises(ValueError, match=r"must be \(100, 200\) for the draws"):
             tarpon.check(sims, scores={"a": (np.zeros((100, 199)), np.zeros(200))})
-        with pytest.raises(ValueError, match="reduce its last axis"):
+        with pytest.raises(ValueError, match="must reduce its last axis"):
             tarpon.check(sims, scores={"a": lambda theta, x: theta.sum()})
+
+
+SIZE = Estimate(0.3, 0.2, 0.4)
+SENTENCES = {
+    "biased in mass: the draws lie 0.30 [0.20, 0.40] posterior sd below the truths": Finding(
+        Kind.BIASED, ("mass",), 0.01, size=Estimate(-0.3, -0.4, -0.2), direction="below"
+    ),
+    "overconfident: the truths scatter 0.30 [0.20, 0.40] times as widely as the draws": Finding(
+        Kind.OVERCONFIDENT, (), 0.01, size=SIZE
+    ),
+    "underconfident in mass: the truths scatter 0.30 [0.20, 0.40] times as widely as the draws": (
+        Finding(Kind.UNDERCONFIDENT, ("mass",), 0.01, size=SIZE)
+    ),
+    "skewed in mass: the draws miss a tail or mode below, or have one too many above": Finding(
+        Kind.SKEWED, ("mass",), 0.01, direction="below"
+    ),
+    "wrong tails: the tails of the draws are too heavy": Finding(
+        Kind.TAILS, (), 0.01, direction="heavy"
+    ),
+    "bias depends on x in mass: the shift between draws and truths changes with the observation": (
+        Finding(Kind.BIAS_BY_DATA, ("mass",), 0.01, where="x")
+    ),
+    "width depends on the posterior mean: too narrow for some simulations and too wide for "
+    "others": Finding(Kind.WIDTH_BY_DATA, (), 0.01, where="the posterior mean"),
+    "ignores the data: the draws are the same whatever was observed, or the axes are swapped": (
+        Finding(Kind.IGNORES_DATA, (), 0.01)
+    ),
+    "wrong correlation between a and b: given the data, truths correlate by +0.30 and draws by "
+    "-0.10": Finding(Kind.CORRELATION, ("a", "b"), 0.01, size=SIZE, expected=-0.1),
+    "rounded: truths and draws do not share the same discrete values": Finding(
+        Kind.ROUNDED, (), 0.01
+    ),
+    "outside the draws in mass: 30% [20%, 40%] of the truths lie beyond all draws, not 2.0%": (
+        Finding(Kind.OUTSIDE, ("mass",), 0.01, size=SIZE, expected=0.02)
+    ),
+    "wrong in your score “{x}”": Finding(Kind.SCORE, (), 0.01, where="{x}"),
+    "wrong shape: no single number describes it": Finding(Kind.SHAPE, (), 0.01),
+}
+
+
+class TestWords:
+    @pytest.mark.parametrize("said", SENTENCES)
+    def test_are_made_of_the_fields(self, said):
+        assert str(SENTENCES[said]) == said
+
+    def test_are_known_for_every_kind(self):
+        assert {finding.kind for finding in SENTENCES.values()} == set(Kind)
+
+    @pytest.mark.parametrize(
+        ("bias", "width", "said"),
+        [
+            (
+                0.31,
+                0.123,
+                "would have caught a bias of 0.31 sd in one parameter; widths off by 12%.",
+            ),
+            (0.31, np.inf, "caught a bias of 0.31 sd in one parameter, but no wrong width."),
+            (np.inf, 0.123, "would have caught widths off by 12%, but no bias."),
+            (np.inf, np.inf, "study could not reliably have caught any bias or wrong width."),
+        ],
+    )
+    def test_say_what_could_have_been_caught(self, bias, width, said):
+        assert words.power(Detectable(bias, width)).endswith(said)
+
+    def test_say_when_no_family_sees_it_alone(self):
+        found = check("narrow")
+        unsure = tuple(replace(family, adjusted=1.0) for family in found.families)
+        assert "Seen by: only the combined test\n" in str(replace(found, families=unsure))
+        assert "only the combined test" not in str(found)
 
 
 class TestParameters:
@@ -218,31 +312,37 @@ class TestOutcome:
 
 
 class TestReading:
-    def test_print_reads_like_a_summary(self):
+    def test_print_of_a_check_is_a_summary(self):
         text = str(check("narrow"))
         assert text.startswith("INACCURATE  p = 0.00333 (exact, 299 swaps), 200 simulations × 100")
         assert "1. overconfident: the truths scatter 1." in text
         assert "Seen by: " in text
         assert "would have caught a bias of" in text
 
-    def test_repr_is_one_line(self):
+    def test_repr_of_a_check_is_one_line(self):
         assert "\n" not in repr(check("narrow"))
         assert repr(check("exact", seed=1)).endswith(": no evidence against")
 
-    def test_json_holds_everything(self):
+    def test_json_of_a_check_has_everything(self):
         about = json.loads(check("narrow").to_json())
         assert about["outcome"] == "inaccurate"
-        assert about["findings"][0]["flaw"] == "overconfident"
+        assert about["schema"] == "tarpon-check-2"
+        first = about["findings"][0]
+        assert (first["kind"], first["parameters"]) == ("overconfident", [])
+        assert first["size"]["low"] < first["size"]["value"] < first["size"]["high"]
+        assert first["text"] == str(check("narrow").findings[0])
         assert len(about["parameters"]) == 10
         assert about["detectable"]["width"] < 0.2
         tiny = tarpon.check(zoo("exact", n_sims=3, n_draws=5, rng=0), rng=0, n_swaps=19)
         assert json.loads(tiny.to_json())["detectable"]["bias"] is None
 
-    def test_tables_can_be_had_as_frames(self):
+    def test_tables_of_a_check_become_frames(self):
         found = check("narrow")
         findings = found.to_frame()
-        assert list(findings.columns) == ["flaw", "where", "size", "p_value"]
-        assert findings["flaw"][0] == "overconfident"
+        assert list(findings.columns) == FINDINGS
+        assert findings["kind"][0] == "overconfident"
+        size = found.findings[0].size
+        assert list(findings.loc[0, ["size", "size_low"]]) == [size.value, size.low]
         families = found.to_frame("families")
         assert list(families["name"]) == [family.name for family in found.families]
         parameters = found.to_frame("parameters")
@@ -254,18 +354,13 @@ class TestReading:
             found.to_frame("x")
 
     def test_names_of_several_parameters_are_one_cell(self):
-        where = (
-            check("correlation_missed")
-            .to_frame()
-            .set_index("flaw")
-            .loc["wrong correlation", "where"]
-        )
-        assert where.count("theta_") == 2
+        frame = check("correlation_missed").to_frame().set_index("kind")
+        assert frame.loc["wrong correlation", "parameters"].count("theta_") == 2
 
     def test_a_frame_without_findings_has_its_columns(self):
         frame = check("exact", seed=1).to_frame("findings")
-        assert frame.shape == (0, 4)
-        assert list(frame.columns) == ["flaw", "where", "size", "p_value"]
+        assert len(frame) == 0
+        assert list(frame.columns) == FINDINGS
 
     def test_the_seed_gives_the_same_check_again(self):
         first = tarpon.check(zoo("shift", rng=0), n_swaps=99)
@@ -282,25 +377,25 @@ class TestSizes:
     @pytest.mark.parametrize(
         ("n_sims", "n_draws", "n_dims"), [(20, 10, 1), (20, 10, 300), (3, 5, 2), (30, 2000, 2)]
     )
-    def test_any_size_gets_an_answer(self, n_sims, n_draws, n_dims):
+    def test_checks_of_any_size_get_an_answer(self, n_sims, n_draws, n_dims):
         sims = zoo("exact", n_sims=n_sims, n_draws=n_draws, n_dims=n_dims, rng=0)
         found = tarpon.check(sims, rng=0, n_swaps=49)
         assert 0.02 <= found.p_value <= 1
 
     @pytest.mark.slow
-    def test_ten_thousand_parameters(self):
+    def test_check_of_ten_thousand_parameters(self):
         rng = np.random.default_rng(0)
         points = rng.normal(size=(13, 20, 10_000)).astype("f4")
         found = tarpon.check(points[1:], points[0], rng=0, n_swaps=19)
         assert found.p_value > 0.04
 
     @pytest.mark.parametrize("dtype", ["f2", "f4", ">f8", "i2", "g"])
-    def test_every_precision(self, dtype):
+    def test_check_in_every_precision(self, dtype):
         rng = np.random.default_rng(0)
         points = (10 * rng.normal(size=(21, 30, 2))).astype(dtype)
         assert tarpon.check(points[1:], points[0], rng=0, n_swaps=49).p_value > 0.02
 
-    def test_constant_and_integer_parameters(self):
+    def test_check_of_constant_and_integer_parameters(self):
         rng = np.random.default_rng(0)
         theta, samples = rng.poisson(3, size=(100, 3)), rng.poisson(3, size=(40, 100, 3))
         theta[:, 1] = samples[..., 1] = 7
@@ -353,7 +448,7 @@ class TestLearnedReferences:
         "method",
         ["neighbour", *(pytest.param(m, marks=pytest.mark.slow) for m in ("ridge", "boosted"))],
     )
-    def test_see_what_ignores_the_data(self, method):
+    def test_learned_references_detect_what_ignores_the_data(self, method):
         pool = zoo("exact", n_sims=300, rng=1)
         reference = references.Learned(pool.theta, pool.x, method)
         wrong, right = zoo("prior", rng=0, n_sims=400), zoo("exact", rng=0, n_sims=400)
@@ -361,7 +456,7 @@ class TestLearnedReferences:
         assert tarpon.tarp(right, reference=reference, rng=0).p_value > FALSE_ALARM
         assert repr(reference) == f"Learned(300 simulations, method='{method}')"
 
-    def test_refuse_a_pool_that_is_under_test(self):
+    def test_learned_references_refuse_simulations_under_test(self):
         sims, other = zoo("exact", rng=0), zoo("exact", rng=1)
         for theta, x in ((sims.theta, other.x), (other.theta, sims.x)):
             with pytest.raises(
@@ -370,7 +465,7 @@ class TestLearnedReferences:
                 tarpon.tarp(sims, reference=references.Learned(theta, x))
         with pytest.raises(ValueError, match="`method` must be one of 'neighbour'"):
             tarpon.tarp(sims, reference=references.Learned(other.theta, other.x, "magic"))
-        with pytest.raises(ValueError, match="needs 2 parameters and observations"):
+        with pytest.raises(ValueError, match="`Learned` needs 2 parameters"):
             tarpon.tarp(sims, reference=references.Learned(other.theta[:, :1], other.x))
 
 
@@ -379,12 +474,12 @@ class TestPlan:
         needed = [tarpon.plan(2, bias=b, n_draws=50, rng=0).n_sims[50] for b in (0.5, 0.25)]
         assert 2 < needed[1] / needed[0] < 8
 
-    def test_prints_a_table(self):
+    def test_plan_prints_a_table(self):
         text = str(tarpon.plan(2, width=0.3, rng=0))
         assert "widths off by 30%" in text
         assert text.count("simulations") == 4
 
-    def test_one_number_of_draws_gives_a_sentence(self):
+    def test_plan_of_one_number_of_draws_is_a_sentence(self):
         said = str(tarpon.plan(1, bias=0.8, width=0.125, n_draws=20, level=0.5, power=0.6, rng=0))
         assert re.fullmatch(
             r"To see a bias of 0\.8 sd in one parameter and widths off by 12\.5% with 60% "
@@ -402,10 +497,10 @@ class TestPlan:
              {"n_draws": [20, 50]}),
         ],
     )  # fmt: skip
-    def test_sizes_that_cannot_be_are_refused(self, error, message, wrong):
+    def test_plan_of_impossible_sizes_is_refused(self, error, message, wrong):
         with pytest.raises(error, match=message):
             tarpon.plan(**{"n_dims": 2, "bias": 0.3} | wrong)
 
-    def test_nothing_to_see_is_refused(self):
+    def test_plan_without_an_error_is_refused(self):
         with pytest.raises(ValueError, match=r"give a `bias` up to 1\.6"):
             tarpon.plan(2)

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import tarpon
+from tarpon.checks.findings import Kind
 from tarpon.cli import main
 from tarpon.problems import gaussian
 
@@ -95,14 +96,14 @@ class TestMisuse:
         assert answer.exit_code == 2
         assert text in " ".join(answer.stderr.split())
 
-    def test_no_such_file(self):
+    def test_a_file_that_does_not_exist_is_named(self):
         self.fails("there is no file 'nowhere.npz'", "tarp", "nowhere.npz")
 
-    def test_not_an_archive(self, tmp_path):
+    def test_a_file_that_is_no_archive_is_refused(self, tmp_path):
         (tmp_path / "a.npz").write_text("not an archive")
         self.fails("cannot be read as an .npz file", "tarp", tmp_path / "a.npz")
         np.save(tmp_path / "single.npy", np.zeros(3))
-        self.fails("or name a second file with `theta=`", "tarp", tmp_path / "single.npy")
+        self.fails("or give a second file with `theta=`", "tarp", tmp_path / "single.npy")
 
     def test_pickles_are_never_loaded(self, tmp_path):
         class Trap:
@@ -113,18 +114,18 @@ class TestMisuse:
         self.fails("cannot be read as an .npz file of plain arrays", "tarp", tmp_path / "trap.npz")
         assert "sprung" not in inside("tarp", tmp_path / "trap.npz").stdout
 
-    def test_missing_arrays(self, archive):
+    def test_missing_arrays_are_named(self, archive):
         path = archive("correct", samples=None, log_prob_samples=None)
-        self.fails("but holds theta, log_prob_theta", "tarp", path)
+        self.fails("but contains theta, log_prob_theta", "tarp", path)
         only_density = archive("biased", samples=None, theta=None)
         assert inside("hpd", only_density).exit_code in (0, 1)
         self.fails("needs `samples` and `theta`", "tarp", only_density)
 
-    def test_densities_that_are_not_there(self, archive):
+    def test_missing_densities_are_named(self, archive):
         path = archive("correct", log_prob_samples=None, log_prob_theta=None)
         self.fails("need the estimator's log-densities", "hpd", path)
 
-    def test_nan(self, archive):
+    def test_nan_is_refused_with_its_place(self, archive):
         theta = np.full((200, 2), 0.1)
         theta[3] = np.nan
         path = archive("correct", theta=theta)
@@ -135,7 +136,7 @@ class TestMisuse:
     @pytest.mark.parametrize(
         "words", [["--level", "2"], ["--rng", "-1"], ["--nonsense"], ["--on-invalid", "x"]]
     )
-    def test_flags(self, archive, words):
+    def test_wrong_flags_are_refused(self, archive, words):
         answer = inside("tarp", archive("correct"), *words)
         assert answer.exit_code == 2
         assert "Usage:" in answer.stderr
@@ -153,12 +154,12 @@ class TestMisuse:
     def test_what_no_figure_ends_with_is_refused_at_once(self, archive, tmp_path):
         words = ("tarp", archive("correct"), "--plot", tmp_path / "curve.xyz")
         assert not inside(*words).stdout
-        self.fails("a figure ends with .png, .pdf or .svg, but got 'curve.xyz'.", *words)
+        self.fails("a figure must end with .png, .pdf or .svg, but got 'curve.xyz'.", *words)
 
-    def test_what_is_no_problem(self, archive):
+    def test_run_refuses_a_file_without_a_problem(self, archive):
         self.fails("is no Python file that defines a problem", "run", archive("correct"))
 
-    def test_what_cannot_be_merged(self, tmp_path):
+    def test_merge_refuses_other_folders(self, tmp_path):
         self.fails(f"there is no folder '{tmp_path / 'a'}'.", "merge", tmp_path / "a")
         self.fails("is no folder of results: it has no about.json.", "merge", tmp_path)
 
@@ -240,14 +241,14 @@ COMMANDS = [
 
 
 class TestHelp:
-    def test_names_every_command(self):
+    def test_help_names_every_command(self):
         told = inside("--help").output
         assert list(main.commands)[: len(COMMANDS)] == [c for c in main.commands if c in COMMANDS]
         for name in COMMANDS:
             assert f"\n  {name} " in told
 
     @pytest.mark.parametrize("name", COMMANDS)
-    def test_shows_an_example_and_what_all_commands_take(self, name):
+    def test_help_shows_an_example_and_common_options(self, name):
         answer = inside(name, "--help")
         assert answer.exit_code == 0
         assert f"tarpon {name} " in answer.output
@@ -273,36 +274,53 @@ class TestGate:
             ("correct", ["--fail-on", "inaccurate"], 0),
         ],
     )
-    def test_decides_the_exit_status(self, archive, case, words, status):
+    def test_gate_decides_the_exit_status(self, archive, case, words, status):
         answer = inside("check", archive(case), "--rng", 1, "--n-swaps", 99, *words)
         assert answer.exit_code == status
 
-    def test_says_what_it_does_not_let_through(self, archive):
+    def test_gate_names_what_it_stops(self, archive):
         words = ["--rng", 1, "--n-swaps", 99, "--fail-on", "never", "--max-width-error", 0.05]
         answer = inside("check", archive("overconfident"), *words)
-        assert "Not let through: the truths of theta_" in answer.output
-        failures = json.loads(inside("check", archive("overconfident"), *words, "--json").output)
-        assert "an error of 0.05 is allowed" in failures["failures"][0]
+        assert "Gate failed: the truths of theta_" in answer.output
+        answer = json.loads(inside("check", archive("overconfident"), *words, "--json").output)
+        failure = answer["failures"][0]
+        assert (failure["kind"], failure["limit"]) == ("width", 0.05)
+        assert failure["size"]["low"] > 1.05
+        assert "an error of 0.05 is allowed" in failure["sentence"]
+
+    def test_says_what_the_first_line_says_only_once(self, archive):
+        answer = inside("check", archive("overconfident"), "--rng", 1, "--n-swaps", 99)
+        assert answer.exit_code == 1
+        assert "Gate failed" not in answer.output
+
+    def test_is_kept_for_what_is_merged(self, archive, tmp_path):
+        words = ["check", archive("overconfident"), "--rng", 1, "--n-swaps", 99, "--json"]
+        for case, gate in {"never": [], "width": ["--max-width-error", 0.05]}.items():
+            gated = [*words, "--fail-on", "never", *gate]
+            inside(*gated, "--resume", tmp_path / case, "--shard", "0/1")
+            whole, merged = inside(*gated), inside("merge", tmp_path / case, "--json")
+            assert (merged.exit_code, merged.stdout) == (whole.exit_code, whole.stdout)
+            assert merged.exit_code == bool(gate)
 
 
 class TestQuiet:
-    def test_leaves_the_exit_status_alone(self, archive):
+    def test_quiet_keeps_the_exit_status(self, archive):
         answer = inside("sbc", archive("overconfident"), "--rng", 1, "--quiet")
         assert (answer.exit_code, answer.output) == (1, "")
         answer = inside("plan", 2, "--bias", 0.5, "--n-draws", 20, "--rng", 0, "-q")
         assert (answer.exit_code, answer.output) == (0, "")
 
-    def test_errors_are_still_said(self):
+    def test_quiet_still_prints_errors(self):
         assert "there is no file" in inside("sbc", "nowhere.npz", "--quiet").output
 
 
 class TestErrors:
-    def test_are_one_sentence(self):
+    def test_errors_are_one_sentence(self):
         answer = run("check", "nowhere.npz")
         assert answer.stderr == "Error: there is no file 'nowhere.npz'.\n"
         assert not answer.stdout
 
-    def test_come_with_a_traceback_only_if_asked_for(self):
+    def test_errors_have_a_traceback_only_with_debug(self):
         answer = run("check", "nowhere.npz", "--debug")
         assert answer.returncode == 1
         assert "Traceback" in answer.stderr
@@ -359,12 +377,21 @@ class TestSchema:
         return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 
     @pytest.mark.parametrize("name", ["check", "tarp"])
-    def test_is_documented(self, archive, name):
+    def test_json_schema_is_documented(self, archive, name):
         more = ["--n-swaps", 99] if name == "check" else []
         answer = json.loads(inside(name, archive("correct"), "--rng", 1, "--json", *more).output)
         heading = "`tarpon check --json`" if name == "check" else "`tarpon tarp|hpd|sbc --json`"
         assert list(answer) == self.keys(heading)
-        assert answer["schema"] == ("tarpon-check-1" if name == "check" else "tarpon-result-1")
+        assert answer["schema"] == ("tarpon-check-2" if name == "check" else "tarpon-result-1")
+
+    def test_of_findings_is_documented(self, archive):
+        words = ("check", archive("overconfident"), "--rng", 1, "--n-swaps", 99, "--json")
+        (first, *_) = json.loads(inside(*words).output)["findings"]
+        assert sorted(first) == sorted(self.keys("Findings"))
+        page = (Path(__file__).parents[1] / "docs" / "json.md").read_text()
+        table = page.partition("| kind | size")[2].partition("\n## ")[0]
+        named = [row.partition(" | ")[0] for row in table.splitlines()]
+        assert {kind for row in named for kind in re.findall(r'`"([^"]+)"`', row)} == set(Kind)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest
 
 import tarpon
-from tarpon.adapters.compat import get_tarp_coverage
+from tarpon.compat import get_tarp_coverage
 from tarpon.problems import gaussian
 
 FALSE_ALARM = 1e-6
@@ -104,24 +104,24 @@ class TestScaling:
 
 
 class TestErrors:
-    def test_words_that_are_not_known(self):
+    def test_unknown_words_are_refused(self):
         with pytest.raises(ValueError, match=r"'euclidean', 'manhattan', but got 'cosine'"):
             get_tarp_coverage(*DATA, metric="cosine")
         with pytest.raises(ValueError, match=r"`references` must be one of 'random', but got"):
             get_tarp_coverage(*DATA, references="prior")
 
-    def test_shapes_that_do_not_fit(self):
+    def test_wrong_shapes_are_refused(self):
         with pytest.raises(ValueError, match=r"`samples` must be \(n_draws, 300, 2\)"):
             get_tarp_coverage(DATA[0][:, :10], DATA[1])
         with pytest.raises(ValueError, match=r"needs points of shape \(2,\) or \(300, 2\)"):
             get_tarp_coverage(*DATA, references=np.zeros((10, 2)))
 
     @pytest.mark.parametrize("wrong", [{"num_alpha_bins": 0}, {"num_bootstrap": 0}])
-    def test_numbers_below_one(self, wrong):
+    def test_numbers_below_one_are_refused(self, wrong):
         with pytest.raises(ValueError, match=rf"`{next(iter(wrong))}` must be at least 1"):
             get_tarp_coverage(*DATA, bootstrap=True, **wrong)
 
-    def test_nan(self):
+    def test_nan_is_refused(self):
         theta = DATA[1].copy()
         theta[17, 0] = np.nan
         with pytest.raises(ValueError, match="first at index 17"):

@@ -85,7 +85,7 @@ class TestTheRunner:
         path.write_text(text)
         return list(pages.run(path))
 
-    def test_sees_a_wrong_number(self, tmp_path):
+    def test_pages_with_a_wrong_number_fail(self, tmp_path):
         right, wrong = (
             "```python\nprint(1.23)\n```\n\n```text\n1.23\n```\n",
             "```text\n1.35\n```\n",
@@ -95,7 +95,7 @@ class TestTheRunner:
         (found,) = self.page(tmp_path, right.split("\n\n")[0] + "\n\n" + wrong)
         assert not found.agrees
 
-    def test_sees_a_wrong_word_of_a_command(self, tmp_path):
+    def test_pages_with_a_wrong_word_of_a_command_fail(self, tmp_path):
         (right,) = self.page(tmp_path, "```console\n$ echo one; echo two\n...\ntwo\n```\n")
         assert right.same_words
         (wrong,) = self.page(tmp_path, "```console\n$ echo one\ntwo\n```\n")
@@ -115,25 +115,35 @@ class TestTheRunner:
         exact = {str(page.relative_to(ROOT)) for page in RUN if page in pages.WORD_FOR_WORD}
         assert exact == {"README.md", "docs/start.md", "docs/check.md"}
 
+    def test_passes_reworded_output_and_writes_it_when_asked(self, tmp_path):
+        path = tmp_path / "page.md"
+        path.write_text("```python\nprint('off by 2')\n```\n\n```text\nwrong by 2\n```\n")
+        command = [sys.executable, DOCS / "pages.py", path]
+        subprocess.run(command, check=True)
+        assert "wrong by 2" in path.read_text()
+        subprocess.run([*command, "--write"], check=True)
+        assert "wrong by 2" not in path.read_text()
+        assert "```text\noff by 2\n```" in path.read_text()
+
     def test_compares_true_and_false_as_it_does_numbers(self):
         assert not pages.Shown((0, 0), "True\n", "False\n", words=False).agrees
         assert pages.Shown((0, 0), "same: True\n", "equal: True\n", words=False).agrees
 
-    def test_sees_what_is_printed_and_not_shown(self, tmp_path):
+    def test_pages_must_show_what_is_printed(self, tmp_path):
         with pytest.raises(AssertionError, match="does not show"):
             self.page(tmp_path, "```python\nprint(1)\n```\n")
 
-    def test_writes_files_and_does_not_run_them(self, tmp_path):
+    def test_files_of_pages_are_written_and_not_run(self, tmp_path):
         text = "<!-- file: one.py -->\n```python\nprint(1)\n```\n"
         (shown,) = self.page(tmp_path, f"{text}```console\n$ python one.py\n1\n```\n")
         assert shown.agrees
 
-    def test_goes_on_after_what_was_left_out(self, tmp_path):
+    def test_pages_continue_after_code_that_is_not_run(self, tmp_path):
         left_out = "<!-- not run: why not -->\n```python\nprint(1)\n```\n\n"
         (shown,) = self.page(tmp_path, f"{left_out}```python\nprint(2)\n```\n\n```text\n3\n```\n")
         assert (shown.shown, shown.printed) == ("3\n", "2\n")
 
-    def test_leaves_out_what_needs_a_package_that_is_missing(self, tmp_path):
+    def test_pages_skip_code_that_needs_a_missing_package(self, tmp_path):
         fence = "```python\nimport no_such_package\n```\n\n```text\n1\n```\n"
         assert self.page(tmp_path, f"<!-- needs: no_such_package -->\n{fence}") == []
         with pytest.raises(ModuleNotFoundError):
@@ -153,6 +163,27 @@ def test_the_demo_prints_what_is_shown():
     assert len(answer.stdout.splitlines()) > 20
     for line in answer.stdout.splitlines():
         assert line.rstrip() in shown
+
+
+def test_readme_has_at_most_150_lines():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        ROOT / "README.md",
+        *(DOCS / f"{page}.md" for page in ("start", "choose", "read", "check", "math")),
+        *sorted(set((DOCS / "tutorials").glob("*.md")) - {DOCS / "tutorials" / "index.md"}),
+    ],
+    ids=name,
+)
+def test_main_pages_link_to_words_of_the_glossary(page):
+    words = re.findall(r"^### (.*)$", (DOCS / "glossary.md").read_text(), re.MULTILINE)
+    anchors = {word.lower().replace(" ", "-") for word in words}
+    linked = set(re.findall(r"glossary\.md#([\w-]+)\)", page.read_text()))
+    assert linked
+    assert linked <= anchors
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -195,7 +226,7 @@ def site(tmp_path_factory):
 
 @pytest.mark.slow
 class TestTheSite:
-    def test_has_no_broken_link(self, site):
+    def test_site_has_no_broken_link(self, site):
         _, found = site
         assert len(found) > 40
         for path, page in found.items():
@@ -208,12 +239,12 @@ class TestTheSite:
                 if target in found:
                     assert unquote(to.fragment) in found[target].ids, f"{path.name}: {link}"
 
-    def test_loads_nothing_from_the_network(self, site):
+    def test_site_loads_nothing_from_the_network(self, site):
         for path, page in site[1].items():
             outside = [load for load in page.loads if OUTSIDE.match(load)]
             assert not outside, f"{path.name}: {outside}"
 
-    def test_describes_every_public_name(self, site):
+    def test_site_describes_every_public_name(self, site):
         places = set().union(*(page.ids for page in site[1].values()))
         for exported in set(tarpon.__all__) - {"__version__"}:
             value = getattr(tarpon, exported)

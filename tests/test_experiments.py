@@ -133,7 +133,7 @@ def test_help_names_every_experiment():
 def test_an_unknown_experiment_is_an_error(tmp_path):
     run = CliRunner().invoke(main, ["reproduce", "everything", "--out", str(tmp_path)])
     assert run.exit_code == 2
-    assert "there is no experiment 'everything', but method" in run.output
+    assert "must be one of 'method'" in run.output
 
 
 def test_galaxies_that_are_none_are_refused_before_anything_runs(tmp_path):

@@ -49,44 +49,44 @@ def bilby_file(path, **other):
 
 
 class TestEmcee:
-    def test_steps_not_yet_taken_are_left_out(self, tmp_path):
+    def test_emcee_steps_not_yet_taken_are_ignored(self, tmp_path):
         path = emcee_file(tmp_path / "a.h5", iteration=40)
         assert np.isfinite(from_emcee([path], [[0.0, 0.0]], discard=10).samples).all()
 
-    def test_a_link_to_another_file(self, tmp_path):
+    def test_emcee_link_to_another_file_is_refused(self, tmp_path):
         emcee_file(tmp_path / "secret.h5")
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file["mcmc"] = h5py.ExternalLink("secret.h5", "mcmc")
         with pytest.raises(ValueError, match="`mcmc` is missing, or a link"):
             from_emcee([tmp_path / "a.h5"], [[0.0, 0.0]], discard=0)
 
-    def test_numbers_of_another_file(self, tmp_path):
+    def test_emcee_numbers_of_another_file_are_refused(self, tmp_path):
         np.zeros(800).tofile(tmp_path / "raw")
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file.create_group("mcmc").attrs["iteration"] = 50
             file["mcmc"].create_dataset(
                 "chain", (50, 8, 2), "f8", external=[(str(tmp_path / "raw"), 0, 6400)]
             )
-        with pytest.raises(ValueError, match="`chain` is kept in another file"):
+        with pytest.raises(ValueError, match="`chain` is stored in another file"):
             from_emcee([tmp_path / "a.h5"], [[0.0, 0.0]], discard=0)
 
-    def test_a_chain_that_the_file_cannot_hold(self, tmp_path):
+    def test_emcee_chain_larger_than_the_file_is_refused(self, tmp_path):
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file.create_group("mcmc").attrs["iteration"] = 10**9
             file["mcmc"].create_dataset("chain", (10**9, 100, 2), "f8", chunks=(1, 100, 2))
-        with pytest.raises(ValueError, match="which the file cannot hold"):
+        with pytest.raises(ValueError, match="too large for the file"):
             from_emcee([tmp_path / "a.h5"], [[0.0, 0.0]], discard=0)
 
-    def test_no_file_of_emcee(self, tmp_path):
+    def test_other_files_are_no_files_of_emcee(self, tmp_path):
         (tmp_path / "a.h5").write_text("nothing")
         with pytest.raises(ValueError, match="cannot be read as a file of emcee"):
             from_emcee([tmp_path / "a.h5"], [[0.0, 0.0]], discard=0)
         with pytest.raises(FileNotFoundError, match="there is no file"):
             from_emcee([tmp_path / "b.h5"], [[0.0, 0.0]], discard=0)
 
-    def test_too_much_is_discarded(self, tmp_path):
+    def test_emcee_too_many_steps_discarded(self, tmp_path):
         path = emcee_file(tmp_path / "a.h5")
-        with pytest.raises(ValueError, match="4 steps at least, but got"):
+        with pytest.raises(ValueError, match="at least 4 steps, but got"):
             from_emcee([path], [[0.0, 0.0]], discard=50)
 
 
@@ -94,26 +94,26 @@ class TestCmdStan:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("# only comments\n", "it holds no draws"),
-            ("lp__,mu\n1,2\n1,2,3\n", "is no table of numbers"),
-            ("lp__,mu\n1,2\n1,two\n", "is no table of numbers"),
-            ("lp__,mu\n1\n1\n1\n1\n1\n", r"must hold 2 columns of numbers, but holds \(5, 1\)"),
-            ("lp__,mu.1,mu.3\n1,2,3\n1,2,3\n", r"2 columns make no variable of shape \(3,\)"),
-            ("# save_warmup = 1\n# num_warmup = 9\n# thin = 1\nlp__,mu\n1,2\n", "must hold 2"),
-            ("# save_warmup = 1\n# thin = 0\nlp__,mu\n1,2\n", "does not say how long that is"),
+            ("# only comments\n", "it contains no draws"),
+            ("lp__,mu\n1,2\n1,2,3\n", "is not a table of numbers"),
+            ("lp__,mu\n1,2\n1,two\n", "is not a table of numbers"),
+            ("lp__,mu\n1\n1\n1\n1\n1\n", r"must have 2 columns of numbers, but is \(5, 1\)"),
+            ("lp__,mu.1,mu.3\n1,2,3\n1,2,3\n", r"variable of shape \(3,\) cannot have 2 columns"),
+            ("# save_warmup = 1\n# num_warmup = 9\n# thin = 1\nlp__,mu\n1,2\n", "must have 2"),
+            ("# save_warmup = 1\n# thin = 0\nlp__,mu\n1,2\n", "but not their number"),
         ],
     )
-    def test_wrong_files(self, tmp_path, text, said):
+    def test_cmdstan_wrong_files_are_refused(self, tmp_path, text, said):
         (tmp_path / "a.csv").write_text(text)
         with pytest.raises(ValueError, match=said):
             from_cmdstan([tmp_path / "a.csv"], {"mu": [0.0]})
 
-    def test_no_text(self, tmp_path):
+    def test_cmdstan_binary_files_are_refused(self, tmp_path):
         (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(ValueError, match="cannot be read as CmdStan's CSV"):
             from_cmdstan([tmp_path / "a.csv"], {"mu": [0.0]})
 
-    def test_chains_of_different_models(self, tmp_path):
+    def test_cmdstan_chains_of_different_models_are_refused(self, tmp_path):
         for name in ("mu", "nu"):
             rows = "\n".join(f"1,{k}" for k in range(9))
             (tmp_path / f"{name}.csv").write_text(f"lp__,{name}\n{rows}\n")
@@ -122,12 +122,12 @@ class TestCmdStan:
 
 
 class TestGetDist:
-    def test_repeated_steps_and_derived_parameters(self, tmp_path):
+    def test_getdist_repeated_steps_and_derived_parameters(self, tmp_path):
         root = getdist_files(tmp_path / "run")
         assert from_getdist([root], [[0.0]], discard=5).names == ("a",)
         assert from_getdist([root], {"b": [0.0]}, discard=5).names == ("b",)
 
-    def test_weights_that_are_no_integers(self, tmp_path):
+    def test_getdist_weights_that_are_no_integers(self, tmp_path):
         rows = np.hstack([RNG.uniform(size=(60, 1)), np.zeros((60, 1)), RNG.normal(size=(60, 2))])
         sims = from_getdist([getdist_files(tmp_path / "run", rows)], [[0.0]], discard=0)
         assert sims.weighted
@@ -135,29 +135,27 @@ class TestGetDist:
 
     @pytest.mark.parametrize(
         ("weight", "said"),
-        [(-1.0, "negative or infinite"), (np.inf, "negative or infinite"),
-         (1e12, "repeats its steps 1.2e\\+14 times")],
+        [(-1.0, "negative, NaN or infinite"), (np.inf, "negative, NaN or infinite"),
+         (1e12, "1.2e\\+14 steps with their repeats: thin it first")],
     )  # fmt: skip
-    def test_wrong_weights(self, tmp_path, weight, said):
+    def test_getdist_wrong_weights_are_refused(self, tmp_path, weight, said):
         rows = np.hstack([np.full((60, 1), weight), np.zeros((60, 1)), RNG.normal(size=(60, 2))])
         with pytest.raises(ValueError, match=said):
             from_getdist([getdist_files(tmp_path / "run", rows)], [[0.0]], discard=0)
 
-    def test_files_that_are_not_there_or_do_not_agree(self, tmp_path):
+    def test_getdist_missing_or_inconsistent_files_are_refused(self, tmp_path):
         with pytest.raises(FileNotFoundError, match=r"there is no file .*run.paramnames"):
             from_getdist([tmp_path / "run"], [[0.0]], discard=0)
         (tmp_path / "run.paramnames").write_text("a\n")
         with pytest.raises(FileNotFoundError, match="there are no chains of"):
             from_getdist([tmp_path / "run"], [[0.0]], discard=0)
         root = getdist_files(tmp_path / "run", names="a\nb\nc\n")
-        with pytest.raises(
-            ValueError, match=r"must hold 5 columns of numbers, but holds \(60, 4\)"
-        ):
+        with pytest.raises(ValueError, match=r"must have 5 columns of numbers, but is \(60, 4\)"):
             from_getdist([root], [[0.0]], discard=0)
 
 
 class TestBilby:
-    def test_truths_travel_along(self, tmp_path):
+    def test_bilby_files_contain_their_truths(self, tmp_path):
         sims = from_bilby([bilby_file(tmp_path / "a.json"), bilby_file(tmp_path / "b.json")])
         assert sims.theta.tolist() == [[0.1, 0.2]] * 2
         assert sims.samples[:, 0].tolist() == [[0.0, 1.0], [1.0, 2.0], [0.5, 0.5]]
@@ -165,50 +163,50 @@ class TestBilby:
     @pytest.mark.parametrize(
         ("other", "said"),
         [
-            ({"injection_parameters": None}, "must hold `injection_parameters`"),
-            ({"injection_parameters": {"a": 0.0}}, "the truth of 'b' is missing: `theta` holds a"),
+            ({"injection_parameters": None}, "must contain `injection_parameters`"),
+            ({"injection_parameters": {"a": 0.0}}, "contain the truth of 'b', but contains a"),
             ({"posterior": None}, "cannot be read as a result of bilby with draws"),
             ({"posterior": {"content": {"a": [0.0]}}}, "fit 0 has no draws of b"),
             ({"posterior": {"content": {"a": [[0.0]], "b": [1.0]}}}, "must be a list of numbers"),
         ],
     )
-    def test_wrong_results(self, tmp_path, other, said):
+    def test_bilby_wrong_results_are_refused(self, tmp_path, other, said):
         with pytest.raises(ValueError, match=said):
             from_bilby([bilby_file(tmp_path / "a.json", **other)])
 
-    def test_words_for_numbers(self, tmp_path):
+    def test_bilby_words_for_numbers_are_refused(self, tmp_path):
         words = {"content": {"a": ["x", "y", "z"], "b": [1.0, 2.0, 3.0]}}
         with pytest.raises(TypeError, match="`a` must hold real numbers"):
             from_bilby([bilby_file(tmp_path / "a.json", posterior=words)])
 
     @pytest.mark.parametrize("text", ["{", "[" * 100_000, "3"])
-    def test_no_result_at_all(self, tmp_path, text):
+    def test_other_files_are_no_results_of_bilby(self, tmp_path, text):
         (tmp_path / "a.json").write_text(text)
         with pytest.raises(ValueError, match="cannot be read as a result of bilby"):
             from_bilby([tmp_path / "a.json"])
 
 
 class TestVariables:
-    def test_a_truth_that_is_missing(self):
+    def test_a_missing_truth_is_named(self):
         draws = {"mu": np.zeros((5, 9, 1)), "nu": np.zeros((5, 9))}
-        with pytest.raises(ValueError, match="the truth of 'nu' is missing: `theta` holds mu"):
+        with pytest.raises(ValueError, match="contain the truth of 'nu', but contains mu"):
             from_bayesflow(draws, {"mu": np.zeros((5, 1))})
 
-    def test_truths_may_come_fit_by_fit(self):
+    def test_truths_may_be_given_per_fit(self):
         fits = [{"mu": RNG.normal(size=(2, 50))} for _ in range(3)]
         listed = from_mcmc(fits, [{"mu": k} for k in (0.0, 1.0, 2.0)])
         assert listed.theta.tolist() == from_mcmc(fits, {"mu": [0.0, 1.0, 2.0]}).theta.tolist()
 
-    def test_axes_that_do_not_agree(self):
+    def test_variables_with_different_axes_are_refused(self):
         with pytest.raises(ValueError, match=r"same 2 leading axes, but got mu \(5, 9\), nu \(9,"):
             from_bayesflow({"mu": np.zeros((5, 9)), "nu": np.zeros((9, 5))}, {})
 
-    def test_fits_of_different_shape(self):
+    def test_fits_of_different_shape_are_refused(self):
         fits = [{"mu": RNG.normal(size=(2, 50, n))} for n in (2, 3)]
         with pytest.raises(ValueError, match="all fits must have the same parameters, but fit 1"):
             from_mcmc(fits, {"mu": np.zeros((2, 2))})
 
-    def test_no_fits(self):
+    def test_an_empty_list_of_fits_is_refused(self):
         with pytest.raises(ValueError, match="at least one fit"):
             from_mcmc([], [])
         with pytest.raises(TypeError, match="a fit must have a group `posterior`"):

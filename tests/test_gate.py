@@ -29,30 +29,38 @@ class TestGate:
             ("few", {"doubt"}),
         ],
     )
-    def test_stops_what_it_must(self, checks, case, stopped_by):
+    def test_gate_stops_what_it_must(self, checks, case, stopped_by):
         stops = {name for name in FAIL_ON if Gate(fail_on=name).failures(checks[case])}
         assert stops == stopped_by
 
-    def test_says_what_was_found(self, checks):
-        (said,) = Gate().failures(checks["narrow"])
-        assert said.startswith("inaccurate, p = 0.001: overconfident")
+    def test_gate_says_what_was_found(self, checks):
+        (failure,) = Gate().failures(checks["narrow"])
+        assert failure.kind == "inaccurate"
+        assert (failure.parameter, failure.size, failure.limit) == (None, None, None)
+        assert str(failure).startswith("inaccurate, p = 0.001: overconfident")
+        (doubt,) = Gate(fail_on="doubt").failures(checks["few"])
+        assert doubt.kind == "too few to say"
 
-    def test_sizes_count_once_they_are_clear(self, checks):
+    def test_gate_counts_sizes_only_if_they_are_clear(self, checks):
         width = checks["narrow"].parameters[0].width
         assert width.low > 1
-        over = Gate(fail_on="never", max_width_error=(width.low - 1) / 2).failures(
-            checks["narrow"]
+        limit = (width.low - 1) / 2
+        over = Gate(fail_on="never", max_width_error=limit).failures(checks["narrow"])[0]
+        assert (over.kind, over.parameter, over.size) == ("width", "theta_0", width)
+        assert over.limit == limit
+        assert str(over) == (
+            f"the truths of theta_0 scatter {width} times as widely as the draws, and an error of "
+            f"{limit:g} is allowed"
         )
-        assert "scatter" in over[0]
-        assert "is allowed" in over[0]
         assert not Gate(fail_on="never", max_width_error=width.high).failures(checks["narrow"])
 
-    def test_biases_of_both_signs_count(self, checks):
+    def test_gate_counts_biases_of_both_signs(self, checks):
         biases = [p.bias for p in checks["shift"].parameters]
         worst = max(biases, key=lambda bias: abs(bias.value))
         least = min(abs(worst.low), abs(worst.high))
-        (said,) = Gate(fail_on="never", max_bias=least / 2).failures(checks["shift"])
-        assert "the bias of theta_" in said
+        (failure,) = Gate(fail_on="never", max_bias=least / 2).failures(checks["shift"])
+        assert (failure.kind, failure.size, failure.limit) == ("bias", worst, least / 2)
+        assert f"the bias of {failure.parameter} is {worst} posterior sd" in str(failure)
 
     def test_require_raises_with_everything(self, checks):
         assert Gate().require(checks["exact"]) is checks["exact"]
@@ -62,12 +70,15 @@ class TestGate:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"fail_on": "always"}, "must be one of inaccurate, doubt, never, but got 'always'"),
+            (
+                {"fail_on": "always"},
+                "must be one of 'inaccurate', 'doubt', 'never', but got 'always'",
+            ),
             ({"max_bias": 0.0}, "`max_bias` must be positive"),
             ({"max_width_error": float("nan")}, "`max_width_error` must be positive"),
         ],
     )
-    def test_refuses_what_makes_no_sense(self, options, message):
+    def test_gate_refuses_wrong_settings(self, options, message):
         with pytest.raises(ValueError, match=message):
             Gate(**options)
 
@@ -110,24 +121,24 @@ def test_the_fixture_of_the_plugin(accurate):
 
 @pytest.mark.slow
 class TestPlugin:
-    def test_lets_good_posteriors_pass(self, session):
+    def test_plugin_lets_good_posteriors_pass(self, session):
         assert "test_good PASSED" in session[1].stdout
 
-    def test_fails_bad_ones_with_the_reason(self, session):
+    def test_plugin_fails_bad_posteriors_with_the_reason(self, session):
         _, found = session
         assert found.returncode == 1
         assert "test_bad FAILED" in found.stdout
         assert "InaccurateError: inaccurate, p = 0.005: overconfident" in found.stdout
 
-    def test_takes_the_limits_of_a_gate(self, session):
+    def test_plugin_uses_the_limits_of_a_gate(self, session):
         assert "test_bad_and_let_through[2] PASSED" in session[1].stdout
 
-    def test_writes_reports_where_it_is_told_to(self, session):
+    def test_plugin_writes_reports_to_the_given_folder(self, session):
         reports = session[0] / "reports"
         assert "overconfident" in (reports / "test_posterior-test_bad.html").read_text()
         assert len(list(reports.iterdir())) == 4
 
-    def test_writes_a_report_of_every_call(self, session):
+    def test_plugin_writes_a_report_of_every_call(self, session):
         names = {path.name for path in (session[0] / "reports").glob("*let_through*")}
         plain = "test_posterior-test_bad_and_let_through-2"
         assert names == {f"{plain}.html", f"{plain}+2.html"}

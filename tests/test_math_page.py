@@ -13,6 +13,7 @@ import tarpon
 from tarpon import Simulations
 from tarpon.checks import swaps
 from tarpon.checks.evidence import marginal_p_values
+from tarpon.checks.labellings import Part
 from tarpon.regions import HalfLines
 from tarpon.sequential.bets import log_softmax_bet
 
@@ -76,7 +77,7 @@ def test_words_say_what_the_tables_have():
 def adjusted(samples, theta, seed):
     """Return the adjusted p-value of each parameter, as `check` has it."""
     sums = swaps.swap(
-        Simulations(samples, theta), {"marginals": swaps.Part(HalfLines())},
+        Simulations(samples, theta), {"marginals": Part(HalfLines())},
         np.empty((len(theta), 0)), n_swaps=39, most_chosen=1, rng=np.random.default_rng(seed),
     )  # fmt: skip
     return marginal_p_values(sums)

@@ -32,7 +32,7 @@ class TestReferences:
         drawn = points(references.Normal(sd=0.0))
         np.testing.assert_allclose(drawn, np.broadcast_to(np.mean(SIMS.box, axis=0), (40, 2)))
 
-    def test_fixed_takes_one_point_or_one_each(self):
+    def test_fixed_accepts_one_point_or_one_per_simulation(self):
         assert points(references.Fixed([1.0, 2.0])).shape == (40, 2)
         assert points(references.Fixed(np.ones((40, 2)))).shape == (40, 2)
         with pytest.raises(ValueError, match=r"shape \(2,\) or \(40, 2\), but got \(3,\)"):
@@ -64,7 +64,7 @@ class TestReferences:
         with pytest.raises(ValueError, match="`Around` reads the observations: pass `x=`"):
             tarpon.tarp(SIMS.samples, THETA, reference=references.Around(lambda x: x))
 
-    def test_an_object_of_the_user_will_do(self):
+    def test_a_reference_may_be_any_object_that_draws(self):
         class Origin:
             def draw(self, sims, rng):
                 return np.zeros(sims.theta.shape)
@@ -75,7 +75,7 @@ class TestReferences:
         ("bad", "text"),
         [(np.zeros(3), "one point per simulation"), (np.full((40, 2), np.nan), "finite")],
     )
-    def test_bad_points_are_refused(self, bad, text):
+    def test_bad_reference_points_are_refused(self, bad, text):
         class Bad:
             def draw(self, sims, rng):
                 return bad
@@ -87,7 +87,7 @@ class TestReferences:
 class TestMetrics:
     a, b = np.array([1.0, 2.0]), np.array([4.0, -2.0])
 
-    def test_formulas(self):
+    def test_formulas_of_metrics(self):
         assert metrics.L2()(self.a, self.b) == 25
         assert metrics.L2(scale=[3.0, 4.0])(self.a, self.b) == 2
         assert metrics.L1()(self.a, self.b) == 7
@@ -120,11 +120,11 @@ class TestMetrics:
             (lambda: metrics.Sphere()(np.zeros(3), np.zeros(3)), "got 3 parameters"),
         ],
     )
-    def test_refusals(self, make, text):
+    def test_wrong_settings_of_metrics_are_refused(self, make, text):
         with pytest.raises(ValueError, match=text):
             make()
 
-    def test_a_callable_sees_the_parameters_units_and_must_reduce_the_last_axis(self):
+    def test_a_callable_metric_gets_parameter_units_and_must_reduce_the_last_axis(self):
         seen = []
 
         def metric(a, b):
@@ -133,9 +133,9 @@ class TestMetrics:
 
         tarpon.tarp(SIMS, metric=metric, rng=0)
         assert max(seen) > 100
-        with pytest.raises(ValueError, match="must reduce its last axis"):
+        with pytest.raises(ValueError, match="must reduce the last axis alone"):
             tarpon.tarp(SIMS, metric=lambda a, b: abs(a - b).sum(axis=(0, -1)), rng=0)
-        with pytest.raises(ValueError, match="must not contain NaN"):
+        with pytest.raises(ValueError, match="finite numbers, but some are NaN"):
             tarpon.tarp(SIMS, metric=lambda a, b: (a - b).sum(-1) * np.nan, rng=0)
 
 

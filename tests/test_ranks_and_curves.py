@@ -11,7 +11,7 @@ from tarpon import ranks as ranking
 from tarpon.curves import Curve
 from tarpon.engine import Unfinished
 from tarpon.metrics import L2
-from tarpon.ranks import Ranks
+from tarpon.ranks import Ranks, held, proportion
 from tarpon.regions import Balls, HalfLines, HighestDensity, Scores, Values
 
 
@@ -67,14 +67,14 @@ class TestRanks:
 
 
 class TestRank:
-    def test_without_ties_is_the_number_of_draws_below(self):
+    def test_rank_without_ties_is_the_number_of_draws_below(self):
         rng = np.random.default_rng(0)
         samples, theta = rng.normal(size=(20, 30, 3)), rng.normal(size=(30, 3))
         ranks = ranking.rank(Simulations(samples, theta), HalfLines(), rng)
         np.testing.assert_array_equal(ranks.values, (samples < theta).sum(axis=0))
         assert ranks.n_draws == 20
 
-    def test_with_ties_is_any_that_they_allow(self):
+    def test_rank_with_ties_is_any_that_they_allow(self):
         sims = integers(3000)
         ranks = ranking.rank(sims, HalfLines(), np.random.default_rng(0))
         below = (sims.samples < sims.theta).sum(axis=0)
@@ -85,7 +85,7 @@ class TestRank:
         for n in range(4):
             assert set(within[equal == n]) == set(range(n + 1))
 
-    def test_of_weighted_draws_is_a_level_of_the_weight_below(self):
+    def test_rank_of_weighted_draws_is_a_level_of_the_weight_below(self):
         found = {"below": np.array([0.0, 0.25, 1.0, 0.9995]), "equal": np.array([1.0, 0.5, 0, 0])}
         rng, same = np.random.default_rng(0), np.random.default_rng(0)
         ranks = ranking.broken(found, weighted(), rng)
@@ -94,7 +94,7 @@ class TestRank:
         assert ranks.n_draws == 999
         assert ranks.values.dtype == np.int64
 
-    def test_of_weighted_draws_lies_between_their_sums(self):
+    def test_rank_of_weighted_draws_lies_between_their_sums(self):
         sims = weighted(500)
         ranks = ranking.rank(sims, HalfLines(), np.random.default_rng(0))
         log_weights = np.concatenate([sims.log_weights_theta[None], sims.log_weights])
@@ -138,7 +138,7 @@ class TestCounts:
     )
 
     @regions
-    def test_are_those_of_the_definition(self, region):
+    def test_counts_are_those_of_the_definition(self, region):
         sims = integers()
         found = ranking.counts(sims, region)
         below, equal = shares(sims, region, np.ones((10, 40)))
@@ -146,7 +146,7 @@ class TestCounts:
         np.testing.assert_array_equal(found["equal"].reshape(equal.shape), equal)
 
     @regions
-    def test_of_weights_are_sums_with_the_truths_own(self, region):
+    def test_counts_of_weights_are_sums_with_that_of_the_truth(self, region):
         sims = weighted(40, 9)
         found = ranking.counts(sims, region)
         # A block has the truth first, and the draw that was there at the end.
@@ -160,7 +160,7 @@ class TestCounts:
 
     @regions
     @pytest.mark.parametrize("make", [integers, weighted])
-    def test_are_the_same_where_draws_are_stored(self, region, make, tmp_path):
+    def test_counts_of_stored_draws_are_the_same(self, region, make, tmp_path):
         sims = make(40, 9)
         elsewhere = stored(sims, tmp_path)
         elsewhere._set(_part_bytes=2000)  # eight simulations at a time
@@ -170,7 +170,7 @@ class TestCounts:
             np.testing.assert_array_equal(found[name], wanted[name])
 
     @pytest.mark.parametrize("at_hand", [True, False])
-    def test_come_with_what_else_is_asked_for(self, at_hand, tmp_path):
+    def test_counts_include_extra_arrays(self, at_hand, tmp_path):
         sims = integers() if at_hand else stored(integers(), tmp_path)
         sims._set(_part_bytes=2000)
         region, seen = HalfLines(), []
@@ -185,7 +185,7 @@ class TestCounts:
         assert all(one is region for one in seen)
         assert (len(seen) > 1) != at_hand
 
-    def test_are_kept_by_name_and_may_be_shared_out(self, tmp_path):
+    def test_counts_are_stored_by_name_and_may_be_sharded(self, tmp_path):
         sims = integers()
         sims._set(_part_bytes=2000)
         whole = tarpon.sbc(sims, rng=0)
@@ -196,7 +196,7 @@ class TestCounts:
         merged = tarpon.sbc(sims, engine=tarpon.Engine(resume=tmp_path, on_missing="raise"))
         np.testing.assert_array_equal(merged.ranks.values, whole.ranks.values)
 
-    def test_of_progress_are_told_by_name(self):
+    def test_progress_of_counts_is_reported_by_name(self):
         said = []
         sims = integers()
         sims._set(_part_bytes=2000)
@@ -204,7 +204,7 @@ class TestCounts:
         tarpon.sbc(sims, rng=0, engine=engine)
         assert said == [("counts", k, 5) for k in range(1, 6)]
 
-    def test_of_densities_are_of_higher_ones(self):
+    def test_counts_of_densities_are_of_higher_ones(self):
         sims = integers()
         log_prob = np.random.default_rng(2).integers(4, size=(10, 40)).astype(float)
         sims = Simulations(
@@ -221,7 +221,7 @@ class TestCounts:
 
 
 class TestCurve:
-    def test_of_ranks_is_the_share_of_truths_inside(self):
+    def test_curve_is_the_share_of_truths_inside(self):
         values = np.random.default_rng(0).integers(6, size=(17, 2))
         curve = Curve.of(Ranks(values, n_draws=5))
         np.testing.assert_allclose(curve.level, np.arange(7) / 6)
@@ -229,13 +229,13 @@ class TestCurve:
         for k in range(7):
             np.testing.assert_allclose(curve.ecp[k], (values < k).mean(axis=0))
 
-    def test_of_one_score_has_one_axis(self):
+    def test_curve_of_one_score_has_one_axis(self):
         curve = Curve.of(Ranks(np.array([0, 0, 2, 1]), n_draws=2))
         assert curve.ecp.tolist() == [0, 0.5, 0.75, 1]
 
 
 class TestBootstrap:
-    def test_curves_are_those_of_resampled_histograms(self):
+    def test_bootstrap_curves_are_those_of_resampled_histograms(self):
         values = np.random.default_rng(0).choice([1, 2, 5, 8], size=(12, 2))
         ranks = Ranks(values, n_draws=9)
         found = curves.bootstrap(ranks, 7, np.random.default_rng(3))
@@ -248,14 +248,14 @@ class TestBootstrap:
                 inside = drawn[again, seen < k].sum() / 12
                 assert found[again, k, score] == pytest.approx(inside, abs=1e-15)
 
-    def test_curves_of_one_score_have_one_axis(self):
+    def test_bootstrap_curves_of_one_score_have_one_axis(self):
         found = curves.bootstrap(Ranks(np.arange(5), n_draws=4), 3, np.random.default_rng(0))
         assert found.shape == (3, 6)
         assert not found[:, 0].any()
         assert (found[:, -1] == 1).all()
         assert (np.diff(found, axis=1) >= 0).all()
 
-    def test_spread_is_that_of_resampled_simulations(self):
+    def test_bootstrap_spread_is_that_of_resampled_simulations(self):
         """Means and variances within six standard errors: false alarm 2e-9 a number."""
         values = np.random.default_rng(0).integers(6, size=50)
         ranks, n = Ranks(values, n_draws=5), 20_000
@@ -264,3 +264,23 @@ class TestBootstrap:
         variance = ecp * (1 - ecp) / 50
         assert (abs(found.mean(axis=0) - ecp) <= 6 * np.sqrt(variance / n) + 1e-12).all()
         assert (abs(found.var(axis=0) - variance) <= 6 * variance * np.sqrt(2.1 / n)).all()
+
+
+class TestHeld:
+    ranks = np.array([0, 1, 4, 4, 5, 6, 9])  # among 9 draws, that is at 0.05, 0.15, 0.45, ...
+
+    @pytest.mark.parametrize(
+        ("level", "central", "inside"),
+        [(0.5, False, 4), (0.6, False, 5), (0.2, False, 2), (0.2, True, 3), (0.8, True, 5)],
+    )
+    def test_counts_the_first_ranks_or_those_in_the_middle(self, level, central, inside):
+        assert held(self.ranks, 9, level, central=central).value == inside / 7
+
+    @pytest.mark.parametrize("n_inside", [0, 1, 30, 99, 100])
+    def test_intervals_are_exact(self, n_inside):
+        from scipy.stats import binomtest
+
+        expected = binomtest(n_inside, 100).proportion_ci(method="exact")
+        share = proportion(n_inside, 100)
+        assert (share.low, share.high) == pytest.approx((expected.low, expected.high))
+        assert share.value == n_inside / 100

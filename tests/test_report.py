@@ -15,6 +15,8 @@ from scipy.stats import binom
 
 import tarpon
 from tarpon import report
+from tarpon.checks import words
+from tarpon.checks.findings import Finding, Kind
 from tarpon.checks.statistics import adjusted
 from tarpon.cli import main
 from tarpon.problems import zoo
@@ -106,7 +108,7 @@ def test_the_top_says_what_was_found(pages, gross):
     text = pages("broken").text
     for said in (
         *("my flow", "These posteriors are inaccurate.", "p\xa0=\xa00.01", "100 simulations"),
-        *("What could have been missed.", str(gross.detectable), "99 swaps"),
+        *("What could have been missed.", words.power(gross.detectable), "99 swaps"),
     ):
         assert " ".join(said.split()) in text.replace("simulations 100", "100 simulations")
     assert "No evidence against these posteriors." in pages("good").text
@@ -116,9 +118,12 @@ def test_the_top_says_what_was_found(pages, gross):
 def test_findings_come_worst_first_each_with_its_figure(pages, gross):
     page = pages("broken").raw
     items = page[page.index('<ol class="findings">') : page.index("</ol>")]
-    places = [items.index(f"{finding.size[1:]}.") for finding in gross.findings]
+    sizes = [words.size_of(finding) for finding in gross.findings]
+    places = [items.index(f"{size[1:]}.") for size in sizes]
     assert places == sorted(places)
-    assert items.count("<figure") + items.count("Shown by the figure") == len(gross.findings)
+    above = re.findall(r'<a href="#([^"]+)">See the figure above', items)
+    assert items.count("<figure") + len(above) == len(gross.findings)
+    assert all(f'<figure class="wide" id="{key}"' in items for key in above)
 
 
 @every_kind
@@ -256,19 +261,29 @@ def test_a_check_without_joint_ranks_has_all_else(pages, gross):
 
 
 @pytest.mark.parametrize(
-    ("flaw", "word", "title"),
+    ("flaw", "kind", "title"),
     [
-        ("correlation_missed", "wrong correlation", "theta_0 and theta_1"),
-        ("local_width", "width depends on x", "Width of all parameters along"),
-        ("bias_by_x", "bias depends on x", "Bias of theta_"),
-        ("rounded", "rounded", None),
+        ("correlation_missed", Kind.CORRELATION, "theta_0 and theta_1"),
+        ("local_width", Kind.WIDTH_BY_DATA, "Width of all parameters along"),
+        ("bias_by_x", Kind.BIAS_BY_DATA, "Bias of theta_"),
+        ("rounded", Kind.ROUNDED, None),
     ],
 )
-def test_every_finding_has_the_figure_that_shows_it(flaw, word, title):
+def test_every_finding_has_the_figure_that_shows_it(flaw, kind, title):
     found = check(flaw, n_dims=2, n_sims=400)
-    finding = next(finding for finding in found.findings if finding.flaw == word)
+    finding = next(finding for finding in found.findings if finding.kind is kind)
     figure = _figures.of_finding(found, finding, "key")
     assert (figure is None) if title is None else (title in figure.title)
+
+
+def test_a_score_has_its_own_figure_and_no_other():
+    sims = zoo("shift", rng=0, **SMALL)
+    scores = {name: lambda theta, x: theta[..., 0] for name in ("a", "an a")}
+    found = tarpon.check(sims, scores=scores, n_swaps=19, rng=0)
+    for name in scores:
+        finding = Finding(Kind.SCORE, (), 0.01, where=name)
+        assert _figures.of_finding(found, finding, "key").title == f"Ranks of {name}"
+    assert _figures.of_finding(found, replace(finding, where="no such score"), "key") is None
 
 
 class TestEvidence:
@@ -344,7 +359,7 @@ class TestCommandLine:
         assert again.output == answer.output.split("report:")[0]
 
     @pytest.mark.slow
-    def test_several_files_are_compared(self, files, tmp_path):
+    def test_command_line_compares_several_files(self, files, tmp_path):
         answer = self.run(*files, "--report", tmp_path / "out.html")
         page = Page((tmp_path / "out.html").read_text())
         assert answer.exit_code == 1
@@ -356,7 +371,7 @@ class TestCommandLine:
         both = json.loads(self.run(*files, "--json").output)
         assert list(both) == [str(file) for file in files]
 
-    def test_what_takes_one_file_says_so(self, files, tmp_path):
+    def test_commands_of_one_file_refuse_several(self, files, tmp_path):
         answer = self.run(*files, "--plot", tmp_path / "figure.png")
         assert answer.exit_code == 2
-        assert "--plot takes one file, but 2 came." in answer.output
+        assert "--plot takes one file, but got 2." in answer.output

@@ -174,24 +174,26 @@ def words_of(store):
 
 class TestTheSameWhoeverComputes:
     @pytest.mark.parametrize("n_workers", [pytest.param(1, marks=pytest.mark.slow), 3])
-    def test_processes(self, problem, tmp_path, expected, answer, n_workers):
+    def test_processes_give_the_same_simulations(
+        self, problem, tmp_path, expected, answer, n_workers
+    ):
         study = tarpon.run(problem(), store=tmp_path / "a", **processes(n_workers))
         assert_same(contents(tmp_path / "a"), expected)
         assert study.check.to_dict() == answer
         assert (study.failures, study.notes, study.seed) == ((), (), SEED)
 
-    def test_threads(self, problem, tmp_path, expected):
+    def test_threads_give_the_same_simulations(self, problem, tmp_path, expected):
         tarpon.run(problem(), store=tmp_path / "a", **settings())
         assert_same(contents(tmp_path / "a"), expected)
 
     @pytest.mark.slow
-    def test_any_executor(self, problem, tmp_path, expected):
+    def test_any_executor_gives_the_same_simulations(self, problem, tmp_path, expected):
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
             tarpon.run(problem(), store=tmp_path / "a", **settings(executor=pool))
         assert_same(contents(tmp_path / "a"), expected)
 
     @pytest.mark.slow
-    def test_dask(self, problem, tmp_path, expected, answer):
+    def test_dask_gives_the_same_simulations(self, problem, tmp_path, expected, answer):
         with (
             LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
             Client(cluster) as client,
@@ -228,7 +230,7 @@ class TestTheSameWhoeverComputes:
 
 class TestDeath:
     @pytest.mark.slow
-    def test_of_a_worker(self, problem, tmp_path, expected, answer):
+    def test_death_of_a_worker(self, problem, tmp_path, expected, answer):
         path = problem("os.kill(os.getpid(), signal.SIGKILL) if once() else None")
         study = tarpon.run(path, store=tmp_path / "a", **processes())
         assert (tmp_path / MARK).exists()
@@ -237,7 +239,7 @@ class TestDeath:
         assert not study.failures
 
     @pytest.mark.slow
-    def test_of_a_worker_without_retries(self, problem, tmp_path, expected):
+    def test_death_of_a_worker_without_retries(self, problem, tmp_path, expected):
         """It dies when it has its next simulation already, which does not count as failed."""
         late = expected[15]["x"][0]
         path = problem(f"os.kill(os.getpid(), signal.SIGKILL) if x[0] == {late} and once() else 0")
@@ -254,7 +256,7 @@ class TestDeath:
         assert not list((tmp_path / "a").glob("failed*"))
 
     @pytest.mark.slow
-    def test_of_the_parent(self, problem, tmp_path, expected, answer):
+    def test_death_of_the_parent(self, problem, tmp_path, expected, answer):
         path, store = problem(HALF), tmp_path / "a"
         parent = subprocess.Popen(command(path, *words_of(store)))
         wait_until(lambda: len(contents(store)) >= 4)
@@ -274,7 +276,7 @@ class TestDeath:
         assert not list(store.glob("*.part"))
 
     @pytest.mark.slow
-    def test_never_takes_what_was_said_to_be_done(self, problem, tmp_path):
+    def test_death_never_loses_what_was_reported_as_done(self, problem, tmp_path):
         """Simulations are brief, and many go to the disk together."""
         path, store = problem(), tmp_path / "a"
         (tmp_path / "script.py").write_text(COUNTING)
@@ -293,7 +295,7 @@ class TestDeath:
             })  # fmt: skip
 
     @pytest.mark.slow
-    def test_by_ctrl_c(self, problem, tmp_path, expected):
+    def test_death_by_ctrl_c(self, problem, tmp_path, expected):
         path, store = problem(HALF), tmp_path / "a"
         # As a shell starts a job: in a group of its own, which gets the signal.
         parent = subprocess.Popen(
@@ -314,7 +316,7 @@ class TestDeath:
         assert_same(contents(store), expected)
 
     @pytest.mark.slow
-    def test_of_everything_a_worker_has_started(self, problem, tmp_path):
+    def test_death_of_everything_that_a_worker_has_started(self, problem, tmp_path):
         start = (
             "child = __import__('subprocess').Popen(['sleep', '1000'])\n"
             "    Path(__file__).with_name('child').write_text(str(child.pid))\n"
@@ -402,7 +404,7 @@ def private_mounts():
 class TestFullDisk:
     @pytest.mark.slow
     @pytest.mark.skipif(not private_mounts(), reason="needs a private tmpfs")
-    def test_of_a_small_tmpfs(self, problem, tmp_path, expected):
+    def test_full_disk_of_a_small_tmpfs(self, problem, tmp_path, expected):
         """Three simulations fit on a disk of 24 kB, all do not; then there is more room."""
         (tmp_path / "disk").mkdir()
         run = " ".join(command(problem(), *words_of("disk/a")))
@@ -429,7 +431,7 @@ class TestFullDisk:
         assert_same(contents(tmp_path / "kept"), expected)
 
     @pytest.mark.slow
-    def test_of_files_that_may_not_grow(self, problem, tmp_path, expected):
+    def test_full_disk_of_files_that_may_not_grow(self, problem, tmp_path, expected):
         """The same without a file system: the kernel refuses files beyond a size."""
         path, store = problem(), tmp_path / "a"
         tarpon.run(path, store=store, **settings(n_sims=3))
@@ -489,7 +491,7 @@ class TestTrouble:
             "its process died: exit status 3"
         ]
 
-    def test_all_that_raise(self, problem, tmp_path):
+    def test_simulations_that_all_raise(self, problem, tmp_path):
         path = problem("raise KeyError('mass')")
         with pytest.raises(RuntimeError, match=r"none of the first 5 .*KeyError: 'mass'"):
             tarpon.run(path, store=tmp_path / "a", **settings())
@@ -506,17 +508,17 @@ class TestTrouble:
             ("return ['a']", "must hold real numbers"),
         ],
     )
-    def test_what_is_no_posterior(self, problem, trouble, message):
+    def test_a_posterior_of_wrong_shape_is_refused(self, problem, trouble, message):
         with pytest.raises((ValueError, TypeError), match=message):
             simulated(source(problem(trouble))(), 0, SEED, N_DRAWS)
 
-    def test_lines_of_ours_are_not_named(self, problem, tmp_path):
+    def test_errors_name_no_lines_of_tarpon(self, problem, tmp_path):
         path = problem("return np.zeros((2, n_draws))")
         wanted = r"must return \(50, 2\), draws first, but returned \(2, 50\)\.$"
         with pytest.raises(RuntimeError, match=wanted):
             tarpon.run(path, store=tmp_path / "a", **settings(n_sims=2, retries=0))
 
-    def test_what_is_no_prior(self, problem):
+    def test_a_wrong_prior_is_refused(self, problem):
         text = TEXT.replace("return rng.normal(size=2)", "return rng.normal(size=(2, 2))")
         with pytest.raises(ValueError, match=r"must return \(n_dims,\), but returned \(2, 2\)"):
             simulated(source(problem(text=text))(), 0, SEED, N_DRAWS)
@@ -528,7 +530,7 @@ class TestTrouble:
             ("np.full(len(theta), np.nan)", "some are NaN or infinite"),
         ],
     )
-    def test_what_is_no_density(self, problem, values, message):
+    def test_a_wrong_density_is_refused(self, problem, values, message):
         text = f"{TEXT}\ndef log_prob(theta, x):\n    return {values}\n"
         with pytest.raises(ValueError, match=message):
             simulated(source(problem(text=text))(), 0, SEED, N_DRAWS)
@@ -661,7 +663,7 @@ class TestAnotherProblem:
         if "holds results" in message:
             assert "give this run a folder of its own, or delete that one" in str(refusal.value)
 
-    def test_by_its_source(self, problem, tmp_path):
+    def test_another_problem_by_its_source(self, problem, tmp_path):
         store = tmp_path / "a"
         tarpon.run(problem(), store=store, **settings(n_sims=2))
         wrong = TEXT.replace("np.sqrt(0.5)", "np.sqrt(0.4)")
@@ -746,12 +748,12 @@ class TestAnotherProblem:
             ({}, {"rng": 8}, "seed was 7 and is 8"),
         ],
     )
-    def test_by_its_settings(self, tmp_path, changed, more, message):
+    def test_another_problem_by_its_settings(self, tmp_path, changed, more, message):
         tarpon.run(Normal(), store=tmp_path / "a", **settings(n_sims=2))
         message = f"holds results of another run: {message}"
         self.refused(message, Normal(**changed), tmp_path / "a", **more)
 
-    def test_a_folder_of_something_else(self, problem, tmp_path):
+    def test_a_store_of_something_else_is_refused(self, problem, tmp_path):
         (tmp_path / "a").mkdir()
         (tmp_path / "a" / "thesis.tex").touch()
         self.refused(
@@ -760,7 +762,7 @@ class TestAnotherProblem:
             tmp_path / "a",
         )
 
-    def test_two_runs_at_once(self, problem, tmp_path):
+    def test_two_runs_in_one_store_are_refused(self, problem, tmp_path):
         path = problem()
 
         def meanwhile(*_):
@@ -773,7 +775,7 @@ class TestAnotherProblem:
 
 
 class TestWhenToStop:
-    def test_when_the_evidence_is_in(self, tmp_path):
+    def test_run_stops_when_the_evidence_suffices(self, tmp_path):
         options, narrow = settings(n_sims=1000), Normal(width=0.5)
         study = tarpon.run(narrow, store=tmp_path / "a", **options)
         assert (study.stopped, study.outcome) == ("inaccurate", "inaccurate")
@@ -787,9 +789,7 @@ class TestWhenToStop:
             assert other.to_dict() | {"store": ""} == study.to_dict() | {"store": ""}
 
     @pytest.mark.parametrize("n_workers", [1, 2, 8])
-    def test_at_a_simulation_that_neither_workers_nor_their_speed_choose(
-        self, tmp_path, n_workers
-    ):
+    def test_run_stops_independently_of_workers_and_their_speed(self, tmp_path, n_workers):
         """Some are slow and some fail: both before the one where it stops, and after it."""
 
         class Uneven(Normal):
@@ -807,7 +807,7 @@ class TestWhenToStop:
         assert study.monitor.n_sims == study.check.n_sims
         assert len(contents(tmp_path / "a")) >= study.check.n_sims
 
-    def test_never_at_the_first_simulation(self, tmp_path):
+    def test_run_never_stops_at_the_first_simulation(self, tmp_path):
         """One is no study, however strong its evidence."""
         options = settings(n_draws=1000, level=0.999)
         study = tarpon.run(Normal(width=1e-3), store=tmp_path / "a", **options)
@@ -815,7 +815,7 @@ class TestWhenToStop:
         assert study.monitor.history.log_e[0] > np.log(2 / 0.999)
         assert study.check.n_sims == 2
 
-    def test_when_coverage_is_within_the_tolerance(self, tmp_path):
+    def test_run_stops_when_coverage_is_within_the_tolerance(self, tmp_path):
         options = settings(n_sims=1000, tolerance=0.45)
         study = tarpon.run(Normal(), store=tmp_path / "a", **options)
         assert (study.stopped, study.outcome) == ("within tolerance", "within tolerance")
@@ -905,7 +905,7 @@ class TestProblems:
         with pytest.raises(ValueError, match="the source of Made cannot be found"):
             source(names["Made"]()).identity()
 
-    def test_what_cannot_be_sent_is_said(self, tmp_path):
+    def test_a_problem_that_cannot_be_sent_is_refused(self, tmp_path):
         with pytest.raises(ValueError, match="cannot be sent to other processes"):
             tarpon.run(Normal(scale=(threading.Lock(),)), store=tmp_path / "a", **processes())
 
@@ -920,7 +920,7 @@ class TestProblems:
             ({"level": 1.5}, "`level` must lie between 0 and 1"),
         ],
     )
-    def test_what_makes_no_sense_is_refused(self, tmp_path, options, message):
+    def test_wrong_settings_of_a_run_are_refused(self, tmp_path, options, message):
         with pytest.raises(ValueError, match=message):
             tarpon.run(Normal(), store=tmp_path / "a", **settings(**options))
         assert not (tmp_path / "a").exists()
@@ -933,7 +933,7 @@ class TestCommandLine:
         )
 
     @pytest.mark.slow
-    def test_the_exit_status_says_what_was_found(self, tmp_path):
+    def test_run_exit_status_says_what_was_found(self, tmp_path):
         example = ROOT / "examples" / "conjugate.py"
         options = ["--n-sims", 100, "--n-draws", 100, "--rng", 1]
         fine = self.run(example, *options, "--json", cwd=tmp_path)
@@ -947,7 +947,7 @@ class TestCommandLine:
             "conjugate.study",
         ]
 
-    def test_misuse(self, problem, tmp_path):
+    def test_misuse_of_run_is_refused(self, problem, tmp_path):
         for words, message in {
             ("nowhere.py",): "there is no file 'nowhere.py'",
             (problem("raise KeyError('mass')"), "--n-sims", 9): "none of the first 5 simulations",
@@ -963,7 +963,7 @@ class TestCommandLine:
         assert json.loads(said.stdout)["n_done"] == 4
         assert "noise" in said.stderr
 
-    def test_help_helps(self):
+    def test_help_of_run(self):
         said = CliRunner().invoke(main, ["run", "--help"])
         assert "tarpon run examples/conjugate.py" in said.stdout
 

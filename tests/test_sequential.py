@@ -46,7 +46,7 @@ def state(monitor):
 
 class TestBets:
     @pytest.mark.parametrize("n_points", [2, 3, 7, 10, 101, 1000])
-    def test_pay_one_on_average_over_all_ranks_whatever_came_before(self, n_points):
+    def test_bets_pay_one_on_average_over_all_ranks_after_any_past(self, n_points):
         rng = np.random.default_rng(n_points)
         wealth = Wealth.initial(3)
         for n_before in (n_points, 12, n_points):
@@ -65,7 +65,7 @@ class TestBets:
         covered = bets.table(n_points).covered
         np.testing.assert_allclose(covered.mean(axis=0), LEVELS, atol=1e-12)
 
-    def test_shares_add_up(self):
+    def test_shares_of_bets_add_up(self):
         assert bets._alternatives()[2].sum() == pytest.approx(1)
         for n_dims, flaw in ((1, "exact"), (3, "prior_leak")):
             sims = zoo(flaw, n_sims=2, n_dims=n_dims, rng=0)
@@ -147,13 +147,13 @@ class TestLevel:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_monitors_with_an_adversary_too(self, weighted):
+    def test_exact_posteriors_are_seldom_called_inaccurate_by_an_adversary(self, weighted):
         n_runs, hits = 100, 0
         for seed in range(n_runs):
             exact = zoo("exact", n_sims=50, n_draws=15, rng=seed)
             sims = importance(50, 15, seed) if weighted else exact
             monitor = Monitor(level=0.1, adversary=Quadratic(penalty=1.0), rng=seed).add(sims)
-            hits += monitor.state == "inaccurate"
+            hits += monitor.outcome == "inaccurate"
         assert hits <= most(n_runs, 0.1)
 
 
@@ -163,7 +163,7 @@ class TestBound:
         n = np.arange(1, n_sims + 1)
         return n, heads.cumsum(axis=0) / n[:, None] - 0.5
 
-    def test_holds_at_all_times(self):
+    def test_bound_holds_at_all_times(self):
         n, measured = self.paths()
         for level in (0.05, 0.2):
             free = np.array([radius(int(t), level) for t in n])
@@ -177,14 +177,14 @@ class TestBound:
         failed = (measured + free[:, None] < 0).any(axis=0)
         assert failed.sum() > most(len(failed), 0.05)
 
-    def test_solves_its_equation(self):
+    def test_bound_solves_its_equation(self):
         for n_sims, level in ((1, 0.05), (100, 0.01), (10**6, 0.5)):
             rho, variance = 12.5, n_sims / 4
             s = radius(n_sims, level) * n_sims / np.sqrt(variance + rho)
             capital = 2 * np.sqrt(rho / (variance + rho)) * np.exp(s**2 / 2) * ndtr(s)
             assert capital == pytest.approx(1 / level)
 
-    def test_covers_the_worst_error_of_a_wrong_posterior(self):
+    def test_bound_covers_the_worst_error_of_a_wrong_posterior(self):
         n_runs, n_points, rng = 300, 31, np.random.default_rng(0)
         likely = np.linspace(0.5, 1.5, n_points) / n_points
         truth = abs(likely @ bets.table(n_points).covered - LEVELS).max()
@@ -195,7 +195,7 @@ class TestBound:
             held &= wealth.error() + radius(t + 1, 0.05) >= truth
         assert (~held).sum() <= most(n_runs, 0.05)
 
-    def test_only_ever_tightens(self):
+    def test_bound_only_ever_tightens(self):
         within = Monitor(rng=0).add(zoo("exact", n_sims=100, rng=0)).history.within
         assert (np.diff(within) <= 0).all()
 
@@ -211,24 +211,24 @@ class TestState:
             pytest.param("mode_invented", 2, None, marks=pytest.mark.slow),
         ],
     )
-    def test_flaws_are_found(self, flaw, n_dims, seen_by):
+    def test_monitor_finds_flaws(self, flaw, n_dims, seen_by):
         sims = without(
             zoo(flaw, n_sims=500, n_dims=n_dims, rng=0), "log_prob_samples", "log_prob_theta"
         )
         monitor = Monitor(rng=0).add(sims)
         assert monitor.p_value < FALSE_ALARM
-        assert monitor.state == "inaccurate"
+        assert monitor.outcome == "inaccurate"
         if seen_by:
             assert max(monitor.scores, key=monitor.scores.get) == seen_by
             assert f"most by {seen_by}" in repr(monitor)
 
     def test_exact_posteriors_end_up_within_the_tolerance(self):
         monitor, sims = Monitor(tolerance=0.15, rng=0), zoo("exact", n_sims=400, rng=1)
-        assert monitor.state == "running"
+        assert monitor.outcome == "running"
         assert (monitor.e_value, monitor.p_value, monitor.within) == (1, 1, 1)
         monitor.add(sims)
         assert monitor.p_value > FALSE_ALARM
-        assert monitor.state == "within tolerance"
+        assert monitor.outcome == "within tolerance"
         assert monitor.within <= 0.15
 
     def test_only_an_adversary_sees_that_the_data_are_ignored(self):
@@ -239,7 +239,7 @@ class TestState:
         # The divergence of N(0, 1) from N(0.8 x, 0.2), twice, is log 5 on average over x.
         assert 0.1 * np.log(5) < monitor.nats < np.log(5)
 
-    def test_words(self):
+    def test_words_of_a_monitor(self):
         assert repr(Monitor()) == "Monitor before its first simulation"
         sims = zoo("exact", n_sims=20, rng=0)
         assert re.fullmatch(
@@ -317,7 +317,7 @@ class TestUnequalDraws:
         assert state(together) == state(alone)
         assert together.p_value > FALSE_ALARM
 
-    def test_weighted_draws_too(self):
+    def test_weighted_draws_may_come_together_or_alone(self):
         sims = importance(20, 30, seed=1)
         alone = Monitor(rng=0)
         for k in range(20):
@@ -335,7 +335,7 @@ class TestUnequalDraws:
         monitor.add(rng.integers(3, size=(20, 300, 2)), rng.integers(3, size=(300, 2)))
         assert monitor.p_value > FALSE_ALARM
 
-    def test_densities_alone(self):
+    def test_monitor_of_densities_alone(self):
         rng = np.random.default_rng(0)
         sims = Simulations.of_densities(rng.normal(size=(50, 300)), rng.normal(size=300))
         monitor = Monitor(rng=0).add(sims)
@@ -355,7 +355,7 @@ class TestGoingOn:
         sims = zoo("shift", n_sims=60, n_draws=30, rng=0)
         return sims, Monitor(adversary=adversary, rng=3).add(sims)
 
-    def test_after_a_file_gives_the_same_numbers(self, adversary, tmp_path):
+    def test_monitor_from_a_file_gives_the_same_numbers(self, adversary, tmp_path):
         sims, whole = self.whole(adversary)
         path = tmp_path / "monitor.npz"
         first = Monitor(adversary=adversary, rng=3).add(sims._part(slice(0, 33)))
@@ -368,14 +368,14 @@ class TestGoingOn:
             state(whole)
         )
 
-    def test_one_by_one_gives_the_same_numbers(self, adversary):
+    def test_monitor_fed_one_by_one_gives_the_same_numbers(self, adversary):
         sims, whole = self.whole(adversary)
         alone = Monitor(adversary=adversary, rng=3)
         for k in range(60):
             alone.add(sims._part(slice(k, k + 1)))
         assert state(alone) == state(whole)
 
-    def test_from_disk_gives_the_same_numbers(self, adversary, tmp_path):
+    def test_monitor_of_stored_draws_gives_the_same_numbers(self, adversary, tmp_path):
         sims, whole = self.whole(adversary)
         np.save(tmp_path / "samples.npy", sims.samples)
         stored = np.load(tmp_path / "samples.npy", mmap_mode="r")
@@ -443,19 +443,19 @@ class Shaped:
 
 
 class TestAdversary:
-    def test_one_that_peeks_wins_from_exact_posteriors(self):
+    def test_an_adversary_that_peeks_wins_from_exact_posteriors(self):
         sims = zoo("exact", n_sims=40, rng=0)
         monitor = Monitor(adversary=Known(tuple(sims.theta[:, 0])), rng=0).add(sims)
         assert monitor.p_value < FALSE_ALARM
         assert Monitor(adversary=Quadratic(), rng=0).add(sims).p_value > FALSE_ALARM
 
-    def test_may_be_anything_that_scores(self):
+    def test_an_adversary_may_be_any_object_that_scores(self):
         sims = zoo("shift", n_sims=200, rng=0)
         monitor = Monitor(adversary=Shaped(lambda points, x: -points[..., 0]), rng=0).add(sims)
         assert monitor.scores["adversary"] > 20
         assert 0 < monitor.nats < 0.1
 
-    def test_learns_from_earlier_simulations_alone(self):
+    def test_an_adversary_learns_from_earlier_simulations_only(self):
         seen = []
 
         class Watching:
@@ -466,19 +466,19 @@ class TestAdversary:
         Monitor(adversary=Watching(), rng=0).add(zoo("exact", n_sims=51, rng=0))
         assert seen == [20, 25, 32, 40, 50]
 
-    def test_before_it_has_learned_it_bets_nothing(self):
+    def test_an_adversary_bets_nothing_before_it_has_learned(self):
         monitor = Monitor(adversary=Quadratic(), rng=0).add(zoo("prior", n_sims=20, rng=0))
         assert monitor.scores["adversary"] == 1
         assert monitor.nats == 0
 
-    def test_many_parameters_and_large_observations_are_taken(self):
+    def test_an_adversary_accepts_many_parameters_and_large_observations(self):
         sims = zoo("exact", n_sims=25, n_draws=20, n_dims=70, rng=0)
         assert Monitor(adversary=Quadratic(), rng=0).add(sims).n_sims == 25
 
-    def test_bad_scores_are_refused(self):
+    def test_bad_scores_of_an_adversary_are_refused(self):
         sims = zoo("exact", n_sims=30, rng=0)
         for score, text in (
-            (lambda points, x: points, r"one number a point, \(101, 1\)"),
+            (lambda points, x: points, r"one number per point, \(101, 1\)"),
             (lambda points, x: np.full(points.shape[:2], np.nan), "must be finite"),
         ):
             monitor = Monitor(adversary=Shaped(score), rng=0)
@@ -486,7 +486,7 @@ class TestAdversary:
                 monitor.add(sims)
             assert state(monitor) == state(Monitor(adversary=Shaped(score), rng=0))
 
-    def test_keeps_draws_by_weight(self):
+    def test_an_adversary_keeps_draws_by_weight(self):
         sims = importance(1, 400, seed=0)
         gambler = Gambler(Quadratic())
         for seed in range(50):
@@ -501,12 +501,12 @@ class TestMisuse:
         with pytest.raises((ValueError, TypeError), match=text):
             call()
 
-    def test_settings(self):
+    def test_wrong_settings_of_a_monitor_are_refused(self):
         self.refuses("`level` must lie between 0 and 1, but got 2", lambda: Monitor(level=2))
         self.refuses("`tolerance` must lie between", lambda: Monitor(tolerance=0))
         self.refuses("`rng` must be", lambda: Monitor(rng="0"))
 
-    def test_other_simulations(self):
+    def test_a_monitor_refuses_other_simulations(self):
         monitor = Monitor(rng=0).add(np.zeros((9, 2)), np.zeros(2))
         self.refuses("ranked theta_0, theta_1, centre, posterior balls, and these are ranked in 3",
                      lambda: monitor.add(np.zeros((9, 1)), np.zeros(1)))  # fmt: skip
@@ -527,7 +527,7 @@ class TestMisuse:
         assert (monitor.n_sims, monitor.n_dropped) == (9, 1)
         assert "(1 invalid one dropped)" in repr(monitor)
 
-    def test_failures_on_disk_too(self, tmp_path):
+    def test_a_failure_on_disk_adds_nothing(self, tmp_path):
         samples, theta = (np.random.default_rng(0).normal(size=s) for s in ((9, 5, 2), (5, 2)))
         samples[0, 3] = np.nan
         np.save(tmp_path / "samples.npy", samples)
@@ -542,7 +542,7 @@ class TestMisuse:
         with pytest.warns(UserWarning, match="as those of a chain do"):
             Monitor(rng=0).add(walk, np.zeros(2))
 
-    def test_files(self, tmp_path):
+    def test_other_files_are_no_monitors(self, tmp_path):
         path = tmp_path / "monitor.npz"
         with pytest.raises(FileNotFoundError, match="there is no file"):
             tarpon.load(path)
@@ -571,7 +571,7 @@ class TestMisuse:
         assert path.read_bytes() == whole
         assert list(tmp_path.iterdir()) == [path]
 
-    def test_merging(self):
+    def test_monitors_that_cannot_be_merged_are_refused(self):
         sims = zoo("exact", n_sims=3, rng=0)
         one = Monitor(rng=0).add(sims)
         self.refuses("both monitors have the seed 0", lambda: one.merge(Monitor(rng=0)))

@@ -24,7 +24,11 @@ def test_keeps_arrays_as_they_are():
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "i8", "u1", "?"])
 def test_keeps_every_precision(dtype):
-    sims = Simulations((10 * SAMPLES).astype(dtype), (10 * THETA).astype(dtype))
+    samples, theta = (
+        (np.trunc(10 * array) > 0 if dtype == "?" else 10 * array).astype(dtype)
+        for array in (SAMPLES, THETA)
+    )
+    sims = Simulations(samples, theta)
     assert sims.samples.dtype == dtype
     assert sims.theta.dtype == dtype
     assert tarpon.tarp(sims, rng=0).ranks.values.shape == (6,)
@@ -72,26 +76,26 @@ class TestErrorsSayWhatToDo:
         with pytest.raises(kind, match=text):
             Simulations(samples, theta, **more)
 
-    def test_swapped_axes(self):
+    def test_swapped_axes_are_refused(self):
         self.raises(
             r"must be \(n_draws, 6, 2\).*got \(6, 9, 2\).*try `samples.swapaxes\(0, 1\)`",
             SAMPLES.swapaxes(0, 1),
         )
         self.raises(r"try `samples.swapaxes\(0, 1\)`", SAMPLES[..., 0].T, THETA[:, 0])
 
-    def test_swapped_arguments(self):
+    def test_swapped_arguments_are_refused(self):
         self.raises(r"`theta` must be \(n_sims, n_dims\).*got \(9, 6, 2\)", THETA, SAMPLES)
 
-    def test_shapes_that_disagree(self):
+    def test_shapes_that_disagree_are_refused(self):
         self.raises(r"must be \(n_draws, 5, 2\).*Draws come first", theta=THETA[:5])
         self.raises(r"must be \(n_draws, 6, 1\)", theta=THETA[:, :1])
         self.raises(r"but got \(6, 2\).*pass `samples\[None\]`", THETA)
 
-    def test_empty(self):
+    def test_empty_arrays_are_refused(self):
         self.raises("at least one simulation and one draw", SAMPLES[:0])
         self.raises("at least one simulation and one draw", SAMPLES[:, :0], THETA[:0])
 
-    def test_no_parameters(self):
+    def test_simulations_without_parameters_are_refused(self):
         sims = Simulations(SAMPLES[..., :0], THETA[:, :0])
         for test in (tarpon.tarp, tarpon.sbc):
             with pytest.raises(ValueError, match="needs `samples` and `theta`"):
@@ -99,30 +103,30 @@ class TestErrorsSayWhatToDo:
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
     @pytest.mark.parametrize("where", ["samples", "theta"])
-    def test_not_finite(self, bad, where):
+    def test_values_that_are_not_finite_are_refused(self, bad, where):
         arrays = {"samples": SAMPLES.copy(), "theta": THETA.copy()}
         arrays[where][..., 3, 1] = bad
         self.raises("1 of 6 simulations hold NaN.*first at index 3.*on_invalid='drop'", **arrays)
 
-    def test_all_invalid_even_when_dropped(self):
+    def test_all_simulations_invalid_is_refused_even_when_dropped(self):
         self.raises("None is left", SAMPLES * np.nan, on_invalid="drop")
 
-    def test_wrong_on_invalid(self):
+    def test_wrong_on_invalid_is_refused(self):
         self.raises("must be 'raise' or 'drop', but got 'ignore'", on_invalid="ignore")
 
-    def test_complex_objects_text_and_ragged(self):
+    def test_complex_objects_text_and_ragged_are_refused(self):
         self.raises("real numbers, but got complex128", SAMPLES + 0j, kind=TypeError)
         self.raises("real numbers, but got object", SAMPLES.astype(object), kind=TypeError)
         self.raises("real numbers, but got <U", SAMPLES.astype(str), kind=TypeError)
         self.raises("rows differ in length", [[[1.0], [2.0]], [[1.0]]])
 
-    def test_x_of_another_length(self):
+    def test_x_of_another_length_is_refused(self):
         self.raises(
             r"`x` must have one entry a simulation, \(6, ...\), but got \(5,\)", x=THETA[:5, 0]
         )
         self.raises("one entry a simulation", x=1.0)
 
-    def test_log_prob_shapes(self):
+    def test_wrong_shapes_of_log_prob_are_refused(self):
         good = {"log_prob_samples": np.zeros((9, 6)), "log_prob_theta": np.zeros(6)}
         Simulations(SAMPLES, THETA, **good)
         self.raises(r"must be \(9, 6\), draws first, but got \(6, 9\).*try `log_prob_samples.T`",
@@ -132,15 +136,15 @@ class TestErrorsSayWhatToDo:
         self.raises("`log_prob_theta` is missing", log_prob_samples=np.zeros((9, 6)))
         self.raises("`log_prob_samples` is missing", log_prob_theta=np.zeros(6))
 
-    def test_names(self):
+    def test_wrong_names_are_refused(self):
         self.raises("must name 2 parameters, but got 3", names=["a", "b", "c"])
         self.raises("must differ", names=["a", "a"])
         self.raises("must be a list of 2 names, but got 'ab'", names="ab", kind=TypeError)
 
-    def test_theta_of_three_axes(self):
+    def test_theta_of_three_axes_is_refused(self):
         self.raises(r"`theta` must be \(n_sims, n_dims\)", theta=THETA[None])
 
-    def test_theta_left_out_or_given_twice(self):
+    def test_theta_left_out_or_given_twice_is_refused(self):
         with pytest.raises(TypeError, match="`theta` is missing"):
             tarpon.tarp(SAMPLES)
         sims = Simulations(SAMPLES, THETA)
@@ -154,7 +158,7 @@ class TestErrorsSayWhatToDo:
     @pytest.mark.parametrize(
         ("rng", "kind"), [(-1, ValueError), ("0", TypeError), (True, TypeError)]
     )
-    def test_rng(self, rng, kind):
+    def test_wrong_rng_is_refused(self, rng, kind):
         with pytest.raises(kind, match="`rng` must"):
             tarpon.sbc(SAMPLES, THETA, rng=rng)
 
@@ -195,13 +199,13 @@ class TestSquareArrays:
         theta = rng.normal(size=(n, d))
         return theta, 0.9 * theta + 0.3 * rng.normal(size=(n, n, d))
 
-    def test_swapped_ones_are_warned_of(self):
+    def test_swapped_square_arrays_trigger_a_warning(self):
         theta, samples = self.posterior(np.random.default_rng(1), 30)
         with pytest.warns(UserWarning, match=r"pass `samples.swapaxes\(0, 1\)`"):
             Simulations(samples.swapaxes(0, 1), theta)
 
     @pytest.mark.parametrize("n", [1, 2, 3, 10, 30])
-    def test_others_are_not(self, n):
+    def test_other_square_arrays_trigger_no_warning(self, n):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             for seed in range(30):

@@ -20,7 +20,7 @@ def test_moments_are_orthonormal_over_uniform_ranks(n_points):
 
 
 class TestRowPValues:
-    def test_ranks_below_the_tail(self):
+    def test_row_p_values_are_ranks_below_the_tail(self):
         numbers = np.random.default_rng(0).normal(size=(200, 3))
         p = statistics.row_p_values(numbers, 200)
         expected = 1 - (rankdata(numbers, axis=0) - 1) / 200
@@ -126,7 +126,7 @@ class TestEvidence:
 
 
 class TestTails:
-    def test_beyond_the_largest_tenth_is_exponential(self):
+    def test_tail_beyond_the_largest_tenth_is_exponential(self):
         ordered = np.arange(20.0)  # the tenth begins beyond 17, and 18, 19 exceed it by 1.5
         column = np.concatenate([ordered, [17.0, 17.5, 30.0]])[:, None]
         p = statistics.row_p_values(column, 20)[:, 0]
@@ -136,12 +136,12 @@ class TestTails:
         np.testing.assert_allclose(p[[18, 19, 21, 22]], far)
         assert p[20] == p[17] == 3 / 20
 
-    def test_has_the_same_shape_in_other_units(self):
+    def test_tail_has_the_same_shape_in_other_units(self):
         column = np.concatenate([np.arange(20.0), [17.5, 30.0]])[:, None]
         p = statistics.row_p_values(column, 20)
         np.testing.assert_allclose(statistics.row_p_values(column / 64, 20), p)
 
-    def test_one_row_beyond_is_enough(self):
+    def test_one_row_beyond_the_tail_is_enough(self):
         column = np.concatenate([np.arange(10.0), [11.0]])[:, None]  # 9 lies beyond 8
         p = statistics.row_p_values(column, 10)[:, 0]
         np.testing.assert_allclose(p[[8, 9, 10]], [0.2, 0.1 / 2, 0.1 / 8])
@@ -156,7 +156,7 @@ class TestTails:
         p = statistics.row_p_values(column, 20)[:, 0]
         np.testing.assert_allclose(p, [1.0] * 2 + [0.9] * 18)
 
-    def test_of_few_rows_no_tail_is_fitted(self):
+    def test_no_tail_is_fitted_to_few_rows(self):
         column = np.array([[0.0], [1.0], [99.0]])
         np.testing.assert_allclose(statistics.row_p_values(column, 2), [[1.0], [0.5], [1e-300]])
 

@@ -13,7 +13,8 @@ import tarpon
 from tarpon import Simulations
 from tarpon._base import threads
 from tarpon.backends import _swaps
-from tarpon.checks import families, statistics, swaps
+from tarpon.checks import families, labellings, statistics, swaps
+from tarpon.checks.labellings import Part
 from tarpon.engine import Unfinished
 from tarpon.regions import FromCentre, HalfLines, Scores, Values
 from tarpon.simulations import bound, passes
@@ -27,14 +28,16 @@ def none_played(n_sims):
 
 
 class TestPooledRanks:
-    def test_are_ordinary_ranks_where_nothing_ties(self):
+    def test_pooled_ranks_are_ordinary_ranks_without_ties(self):
         scores = np.random.default_rng(0).normal(size=(5, 30, 4))
         ranks, tied = _swaps.pooled_ranks(scores, 30, none_played(5))
         np.testing.assert_array_equal(ranks, rankdata(scores, axis=1) - 1)
         assert not tied.any()
 
     @pytest.mark.parametrize("n_threads", ["1", "2"])
-    def test_do_not_depend_on_threads_that_share_the_work(self, n_threads, monkeypatch):
+    def test_pooled_ranks_do_not_depend_on_threads_that_share_the_work(
+        self, n_threads, monkeypatch
+    ):
         monkeypatch.setenv("TARPON_THREADS", n_threads)
         monkeypatch.setattr(threads, "_THREAD_BYTES", 1)
         scores, played = np.random.default_rng(0).normal(size=(9, 30, 4)), np.arange(18) % 28
@@ -44,7 +47,7 @@ class TestPooledRanks:
         np.testing.assert_array_equal(weighted, ranks)
 
     @pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
-    def test_of_equal_scores_the_earlier_ranks_lower(self, dtype):
+    def test_the_earlier_of_equal_scores_ranks_lower(self, dtype):
         scores = np.random.default_rng(0).integers(4, size=(6, 25, 3)).astype(dtype)
         ranks, tied = _swaps.pooled_ranks(scores, 25, none_played(6))
         expected = np.argsort(np.argsort(scores, axis=1, kind="stable"), axis=1, kind="stable")
@@ -94,7 +97,7 @@ class TestPooledRanks:
             assert tied[i, 6:].tolist() == tied[i, played[i]].tolist()
         assert (ranks.dtype, tied.dtype) == (np.uint16, np.int32)
 
-    def test_of_very_many_points_fit(self, monkeypatch):
+    def test_pooled_ranks_of_very_many_points_fit(self, monkeypatch):
         # As Python, since compiling it for one test takes longer than running it.
         kernel = getattr(_swaps._rank_kernel, "py_func", _swaps._rank_kernel)
         monkeypatch.setattr(_swaps, "_rank_kernel", kernel)
@@ -109,11 +112,11 @@ class TestPooledRanks:
         ("given", "kept"),
         [("f2", "f4"), ("f4", "f4"), ("f8", "f8"), ("?", "i8"), ("i2", "i8"), ("u8", "u8")],
     )
-    def test_compare_numbers_as_they_are(self, given, kept):
+    def test_pooled_ranks_compare_numbers_as_they_are(self, given, kept):
         assert _swaps._comparable(np.dtype(given)) == np.dtype(kept)
 
     @pytest.mark.parametrize("dtype", ["f8", "i8"])
-    def test_tell_numbers_apart_that_are_close(self, dtype):
+    def test_pooled_ranks_distinguish_numbers_that_are_close(self, dtype):
         scores = np.array([2**53 - 1, 2**53 - 3, 2**53 - 2]).astype(dtype)[None, :, None]
         assert _swaps.pooled_ranks(scores, 3, none_played(1))[0].ravel().tolist() == [2, 0, 1]
         ranks, _ = _swaps.weighted_ranks(scores, np.ones((1, 3)), none_played(1), 3)
@@ -298,10 +301,10 @@ def small(n_sims=21, n_draws=7, n_dims=3, *, seed=0, weighted=False, levels=None
 def few_parts(n_sims, n_draws, seed=1):
     scores = np.random.default_rng(seed).normal(size=(n_draws + 1, n_sims, 2))
     return {
-        "marginals": swaps.Part(HalfLines()),
-        "total": swaps.Part(Scores(lambda theta, x: theta.sum(axis=-1))),
-        "views": swaps.Part(Scores(lambda theta, x: np.abs(theta)), pooled=True),
-        "known": swaps.Part(Values(scores[1:], scores[0])),
+        "marginals": Part(HalfLines()),
+        "total": Part(Scores(lambda theta, x: theta.sum(axis=-1))),
+        "views": Part(Scores(lambda theta, x: np.abs(theta)), pooled=True),
+        "known": Part(Values(scores[1:], scores[0])),
     }
 
 
@@ -394,7 +397,7 @@ def standard(sums):
 )
 class TestSumsByHand:
     def sums(self, sims, block_bytes, monkeypatch):
-        monkeypatch.setattr(swaps, "_BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr(labellings, "_BLOCK_BYTES", block_bytes)
         features = np.random.default_rng(5).normal(size=(sims.n_sims, 2)).astype("f4")
         parts = few_parts(sims.n_sims, sims.n_draws)
         found = swaps.swap(
@@ -402,7 +405,7 @@ class TestSumsByHand:
         )
         return found, ByHand(sims, parts, features, 9, 2, 7, block_bytes)
 
-    def test_moments(self, sims, block_bytes, monkeypatch):
+    def test_sums_of_moments_by_hand(self, sims, block_bytes, monkeypatch):
         found, wanted = self.sums(sims, block_bytes, monkeypatch)
         assert (found.n_sims, found.n_rows, found.n_plays) == (21, 10, 0)
         assert list(found.moments) == ["marginals", "total", "views", "known"]
@@ -415,7 +418,7 @@ class TestSumsByHand:
         known[:, 0] *= wanted.gauge
         np.testing.assert_allclose(found.moments["marginals"], known, atol=1e-3)
 
-    def test_products(self, sims, block_bytes, monkeypatch):
+    def test_sums_of_products_by_hand(self, sims, block_bytes, monkeypatch):
         found, wanted = self.sums(sims, block_bytes, monkeypatch)
         np.testing.assert_array_equal(found.chosen, wanted.chosen)
         np.testing.assert_allclose(found.slope, standard(wanted.slope), atol=1e-3)
@@ -427,18 +430,16 @@ class TestSumsByHand:
         np.testing.assert_allclose(found.correlations, both, atol=1e-4)
         np.testing.assert_array_equal(found.features, wanted.features)
 
-    def test_ties(self, sims, block_bytes, monkeypatch):
+    def test_sums_of_ties_by_hand(self, sims, block_bytes, monkeypatch):
         found, wanted = self.sums(sims, block_bytes, monkeypatch)
         np.testing.assert_allclose(found.ties, standard(wanted.ties), atol=1e-4)
         assert found.share_tied == pytest.approx(wanted.ties.mean() / (21 * 3))
 
-    def test_ranks_of_truths_by_one_score(self, sims, block_bytes, monkeypatch):
+    def test_sums_of_one_score_by_hand(self, sims, block_bytes, monkeypatch):
         found, wanted = self.sums(sims, block_bytes, monkeypatch)
-        assert list(found.measured) == [swaps.RANK + "total"]
-        ranks, middle = (
-            found.measured[swaps.RANK + "total"],
-            np.array(wanted.truths["total"])[:, 0],
-        )
+        assert list(found.ranks) == ["total"]
+        assert not found.measured
+        ranks, middle = found.ranks["total"], np.array(wanted.truths["total"])[:, 0]
         if not sims.weighted:
             np.testing.assert_array_equal(ranks, middle)
         else:
@@ -452,17 +453,46 @@ def test_truths_that_are_always_in_the_middle_have_sums():
     rng = np.random.default_rng(0)
     draws = rng.uniform(1, 2, size=(6, 30, 2)) * np.array([1, -1] * 3)[:, None, None]
     found = swaps.swap(
-        Simulations(draws, np.zeros((30, 2))), {"marginals": swaps.Part(HalfLines())},
+        Simulations(draws, np.zeros((30, 2))), {"marginals": Part(HalfLines())},
         np.ones((30, 1), "f4"), n_swaps=9, most_chosen=2, rng=rng,
     )  # fmt: skip
     assert all(np.isfinite(sums).all() for sums in (found.moments["marginals"], found.pairs))
     np.testing.assert_allclose(found.moments["marginals"][0, 0], 0, atol=1e-4)
 
 
+def test_totals_are_the_same_after_they_were_packed():
+    """Names may hold what separates them from the names of fields."""
+    totals = labellings.Totals(
+        moments={"score: a/b": np.ones(2), "ranks": np.zeros(1)},
+        products={"slope": np.arange(3)},
+        ranks=[{"score: a/b": np.arange(2)}, {"score: a/b": np.arange(3)}],
+        measured=[{"ranks/x": np.ones(1)}, {"ranks/x": np.zeros(1)}],
+    )
+    again = labellings.Totals.unpacked(totals.packed())
+    for name in ("moments", "products"):
+        ours, wanted = getattr(again, name), getattr(totals, name)
+        assert list(ours) == list(wanted)
+        assert all((ours[key] == wanted[key]).all() for key in wanted)
+    ((ranks,), (measured,)) = again.ranks, again.measured
+    assert ranks["score: a/b"].tolist() == [0, 1, 0, 1, 2]
+    assert measured["ranks/x"].tolist() == [1, 0]
+
+
+def test_scores_of_the_users_own_are_known_by_their_names():
+    sims = small()
+    own = {"marginals": HalfLines(), "total": Scores(lambda theta, x: theta.sum(axis=-1))}
+    sums = families.swapped(sims, own, None, n_swaps=9, rng=np.random.default_rng(0))
+    assert sums.own == {"score: marginals": "marginals", "score: total": "total"}
+    assert sums.ranks.keys() == {"centre", "score: total"}  # the others have several scores
+    assert sums.own.keys() <= families.families(sums).keys()
+    assert not families.swapped(sims, {}, None, n_swaps=9, rng=np.random.default_rng(0)).own
+
+
 def test_parts_take_along_what_their_simulations_need():
     region = Values(np.arange(40).reshape(4, 10), np.arange(10))
-    part = swaps.Part(region, pooled=True).cut(slice(3, 5))
+    part = Part(region, pooled=True, own="mine").cut(slice(3, 5))
     assert part.pooled
+    assert part.own == "mine"
     assert part.region.theta.array.tolist() == part.region.theta[3:5].tolist() == [3, 4]
     assert part.region.samples.array.shape == (4, 2)
 
@@ -477,9 +507,9 @@ class TestPartsOfSimulations:
         )  # fmt: skip
 
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_add_up_to_the_whole(self, weighted, monkeypatch):
+    def test_parts_add_up_to_the_whole(self, weighted, monkeypatch):
         monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
-        monkeypatch.setattr(swaps, "_BLOCK_BYTES", 1600)
+        monkeypatch.setattr(labellings, "_BLOCK_BYTES", 1600)
         sims = small(64, weighted=weighted)
         whole = self.swap(sims)
         sims._set(_part_bytes=3200)
@@ -488,41 +518,43 @@ class TestPartsOfSimulations:
             np.testing.assert_allclose(parts.moments[name], sums, atol=1e-3)
         for name in ("slope", "pairs", "data", "data_width", "ties", "correlations", "features"):
             np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-3)
-        for name, ranks in whole.measured.items():
-            np.testing.assert_array_equal(parts.measured[name], ranks)
+        assert list(parts.ranks) == list(whole.ranks) == ["total"]
+        np.testing.assert_array_equal(parts.ranks["total"], whole.ranks["total"])
 
-    def test_bring_along_what_else_is_asked_for(self, monkeypatch):
+    def test_parts_include_extra_arrays(self, monkeypatch):
         monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
         sims = small(64)
         sims._set(_part_bytes=3200)
         found = self.swap(
-            sims, beside=lambda piece: {"first": piece.theta[:, 0], "slopes": piece.theta[:, 1]}
+            sims, measure=lambda piece: {"first": piece.theta[:, 0], "total": piece.theta[:, 1]}
         )
-        assert set(found.measured) == {"first", "slopes", swaps.RANK + "total"}
+        assert (set(found.measured), set(found.ranks)) == ({"first", "total"}, {"total"})
         np.testing.assert_array_equal(found.measured["first"], sims.theta[:, 0])
-        np.testing.assert_array_equal(found.measured["slopes"], sims.theta[:, 1])
+        np.testing.assert_array_equal(found.measured["total"], sims.theta[:, 1])
 
-    def test_are_as_large_as_their_sums_make_worthwhile(self):
+    def test_size_of_parts_follows_that_of_their_sums(self):
         """A part of the draws is eight times as large as the sums made of it, at least."""
         sims, said = small(64), []
         sims._set(_part_bytes=1)
         engine = tarpon.Engine(progress=lambda *told: said.append(told))
         rng = np.random.default_rng(0)
         families.swapped(bound(sims, engine.start(dict, 0)), {}, self.features, n_swaps=4, rng=rng)
-        plain = swaps._Recipe(statistics.components(8), np.arange(3), 5, 0, None, None)
+        plain = labellings.Recipe(statistics.components(8), np.arange(3), 5, 0, None, None)
         parts = families.parts(sims, {}, rng)
         sums = plain.sums(sims, parts=parts, slope_of=np.zeros((64, 3)), features=self.features)
-        n_bytes = sum(sums[name].nbytes for name in swaps._Adder.names(sums))
+        totals = labellings.Totals.unpacked(sums)
+        added = [*totals.moments.values(), *totals.products.values()]
+        n_bytes = sum(values.nbytes for values in added)
         assert plain.n_bytes(3, 2) == n_bytes
         step = passes.step(sims, 8 * n_bytes)
         assert [told for told in said if told[0] == "swaps"] == [
             ("swaps", k + 1, -(-64 // step)) for k in range(-(-64 // step))
         ]
-        planted = swaps._Recipe(statistics.components(8), np.arange(3), 5, 0, Moved(0.0), None)
+        planted = labellings.Recipe(statistics.components(8), np.arange(3), 5, 0, Moved(0.0), None)
         assert planted.n_all == 5 + 3 + 6
         assert planted.n_bytes(3, 2) - n_bytes == 4 * 9 * (4 * 9 + 3 + 1)
 
-    def test_may_be_shared_out(self, tmp_path, monkeypatch):
+    def test_parts_may_be_sharded(self, tmp_path, monkeypatch):
         monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
         sims = small(64)
         sims._set(_part_bytes=3200)
@@ -558,7 +590,7 @@ class TestPlants:
         )  # fmt: skip
 
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_that_change_nothing_give_the_sums_of_their_plays(self, weighted):
+    def test_plants_that_change_nothing_give_the_sums_of_their_plays(self, weighted):
         found = self.swap(small(weighted=weighted), 0.0)
         assert (found.n_rows, found.n_plays) == (10, 3)
         for sums in (*found.moments.values(), found.slope, found.ties):
@@ -570,14 +602,14 @@ class TestPlants:
         bias = found.moments["total"][:, 0, 0]
         assert len(set(bias[[0, 10, 11, 12]].round(6))) == 4
 
-    def test_are_measured_in_units_of_the_swaps(self):
+    def test_plants_are_measured_in_units_of_the_swaps(self):
         found = self.swap(small(levels=2), 50.0)
         for sums in (found.slope, found.ties, found.moments["total"], found.moments["views"]):
             np.testing.assert_allclose(sums[:10].mean(axis=0), 0, atol=1e-5)
             np.testing.assert_allclose(sums[:10].std(axis=0), 1, atol=1e-4)
 
-    def test_that_change_nothing_are_as_far_from_the_centre_as_their_plays(self):
-        parts = {"marginals": swaps.Part(HalfLines()), "centre": swaps.Part(FromCentre())}
+    def test_plants_that_change_nothing_are_as_far_from_the_centre_as_their_plays(self):
+        parts = {"marginals": Part(HalfLines()), "centre": Part(FromCentre())}
         found = swaps.swap(
             small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
             rng=np.random.default_rng(7), plants=Moved(0.0),
@@ -586,13 +618,13 @@ class TestPlants:
         np.testing.assert_allclose(sums[13:], np.tile(sums[10:13], (2, 1, 1)), atol=1e-5)
 
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_leave_the_swaps_as_they_are(self, weighted):
+    def test_plants_leave_the_swaps_unchanged(self, weighted):
         sims = small(weighted=weighted)
         found, other = self.swap(sims, 0.0), self.swap(sims, 50.0)
         for name, sums in found.moments.items():
             np.testing.assert_allclose(other.moments[name][:13], sums[:13], atol=1e-5)
 
-    def test_beyond_all_others_rank_highest(self):
+    def test_plants_beyond_all_others_rank_highest(self):
         found = self.swap(small(), 50.0)
         highest = statistics.components(8)[-1]
         tails = np.sqrt(21) * highest[2]
@@ -600,16 +632,16 @@ class TestPlants:
         # What came with the draws is not known of them: there they stand for themselves.
         np.testing.assert_allclose(found.moments["known"][13:16], found.moments["known"][10:13])
 
-    def test_scores_of_a_wrong_shape_are_refused(self):
-        parts = few_parts(21, 7) | {"bad": swaps.Part(Scores(lambda theta, x: theta[:3, :, 0]))}
+    def test_scores_of_plants_of_a_wrong_shape_are_refused(self):
+        parts = few_parts(21, 7) | {"bad": Part(Scores(lambda theta, x: theta[:3, :, 0]))}
         with pytest.raises(ValueError, match=r"scores must be \(14, 21\) .*but got \(3, 21\)"):
             swaps.swap(
                 small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
                 rng=np.random.default_rng(7), plants=Moved(0.0),
             )  # fmt: skip
 
-    def test_scores_that_are_no_numbers_are_refused(self):
-        parts = few_parts(21, 7) | {"bad": swaps.Part(Scores(lambda theta, x: theta[..., 0] + 1j))}
+    def test_scores_of_plants_that_are_nan_are_refused(self):
+        parts = few_parts(21, 7) | {"bad": Part(Scores(lambda theta, x: theta[..., 0] + 1j))}
         with pytest.raises(TypeError, match="`scores` must hold real numbers, but got complex128"):
             swaps.swap(
                 small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
@@ -640,9 +672,9 @@ class TestSpread:
             log_weights=np.log(np.full((3, n), 5 / 3)), log_weights_theta=own,
         )  # fmt: skip
         block = next(sims.blocks()).hidden(np.random.default_rng(1))
-        return swaps._spread(ranks, block, 1000, np.random.default_rng(seed))
+        return labellings._spread(ranks, block, 1000, np.random.default_rng(seed))
 
-    def test_goes_over_the_truths_own_weight_and_no_further(self):
+    def test_spread_goes_over_the_weight_of_the_truth_and_no_further(self):
         ranks = np.full(40_000, 500)
         spread = self.spread(ranks)
         assert spread.dtype == np.int64
@@ -652,7 +684,7 @@ class TestSpread:
         # Uniform, so the mean lies within six standard errors: false alarm 2e-9.
         assert abs(half.mean() - 500) < 6 * 500 / np.sqrt(12 * 20_000)
 
-    def test_ends_where_levels_do(self):
+    def test_spread_ends_where_levels_do(self):
         assert self.spread(np.zeros(2000, int)).min() == 0
         assert self.spread(np.full(2000, 999)).max() == 999
 

@@ -264,7 +264,7 @@ def on(device, sims):
         array = getattr(sims, name)
         tensor = None if array is None else torch.tensor(array, device=device)
         object.__setattr__(moved, name, tensor)
-    for name in ("x", "_box", "names"):
+    for name in ("x", "_known", "names"):
         object.__setattr__(moved, name, getattr(sims, name))
     return moved
 
@@ -318,7 +318,7 @@ def test_check_says_what_it_says_on_the_cpu(device, flaw, n_dims):
     assert {family.name for family in ours.families} == set(expected)
     for family in ours.families:
         assert abs(family.p_value - expected[family.name]) <= 0.02
-    assert [f.flaw for f in ours.findings] == [f.flaw for f in yours.findings]
+    assert [f.kind for f in ours.findings] == [f.kind for f in yours.findings]
     assert abs(ours.detectable.bias - yours.detectable.bias) < 0.05
     for mine, yours_too in zip(ours.parameters, yours.parameters, strict=True):
         assert abs(mine.bias.value - yours_too.bias.value) < 1e-5

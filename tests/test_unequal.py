@@ -74,7 +74,7 @@ class TestWeights:
     @pytest.mark.slow
     @pytest.mark.parametrize("n_draws", [20, 50])
     @pytest.mark.parametrize("test", TESTS)
-    def test_keep_the_level(self, test, n_draws):
+    def test_weighted_draws_keep_the_level(self, test, n_draws):
         wide = {20: 2.0, 50: 3.0}[n_draws]
         p = []
         for seed in range(REPEATS[test]):
@@ -82,7 +82,7 @@ class TestWeights:
             p.append(TESTS[test](sims, rng=seed).p_value)
         assert all(at_level(np.array(p), level) for level in (0.01, 0.05, 0.1))
 
-    def test_without_the_truths_own_ranks_pile_up_at_the_ends(self):
+    def test_without_the_weight_of_the_truth_ranks_pile_up_at_the_ends(self):
         """The naive weighted rank leaves the uniform one; the exact one does not."""
         sims = weighted(20_000, 20, 1, wide=3.0)
         w = np.exp(sims.log_weights - sims.log_weights.max(axis=0))
@@ -94,16 +94,16 @@ class TestWeights:
         assert binom.ppf(1e-7, 20_000, 0.05) <= ends <= binom.isf(1e-7, 20_000, 0.05)
 
     @pytest.mark.parametrize("test", TESTS)
-    def test_let_errors_be_seen(self, test):
+    def test_errors_of_weighted_draws_are_detected(self, test):
         sims = weighted(400, 50, error=1.0)
         assert TESTS[test](sims, rng=0).p_value <= 0.01
 
-    def test_that_are_ignored_are_seen_as_an_error(self):
+    def test_weights_that_are_ignored_are_detected(self):
         sims = weighted(400, 50)
         assert tarpon.check(sims.samples, sims.theta, rng=0).outcome == "inaccurate"
 
     @pytest.mark.parametrize("test", [tarpon.tarp, tarpon.sbc, tarpon.hpd])
-    def test_that_are_equal_change_nothing(self, test):
+    def test_weights_that_are_equal_change_nothing(self, test):
         """Weighted ranks of equal draws are those of equal draws, spread over more levels."""
         sims = weighted(50, 30)
         equal = Simulations(
@@ -117,7 +117,7 @@ class TestWeights:
         assert (wanted.values / 31 < (found.values + 1) / 1000).all()
         assert (found.values / 1000 < (wanted.values + 1) / 31).all()
 
-    def test_do_not_care_for_a_constant(self):
+    def test_weights_may_have_any_constant(self):
         sims = weighted(30, 20)
         other = without(sims)
         shift = np.linspace(-900, 900, 30)
@@ -127,7 +127,7 @@ class TestWeights:
         for test in TESTS.values():
             assert test(other, rng=0).p_value == test(sims, rng=0).p_value
 
-    def test_of_zero_are_as_if_the_draw_was_not_there(self):
+    def test_a_draw_of_weight_zero_counts_nothing(self):
         sims = ragged(30, most=20)
         values = tarpon.sbc(sims, rng=0).ranks.values
         other = without(sims)
@@ -136,21 +136,21 @@ class TestWeights:
         other._set(samples=np.where(gone, noise, sims.samples))
         np.testing.assert_array_equal(tarpon.sbc(other, rng=0).ranks.values, values)
 
-    def test_say_what_the_draws_are_worth(self):
+    def test_weights_give_the_effective_sample_size(self):
         sims = weighted(30, 20)
         worth = effective(sims.log_weights)
         assert sims.draws == Draws(20, 20, (worth.min(), worth.max()))
         assert "20 weighted draws worth" in repr(tarpon.sbc(sims, rng=0))
         assert "20 weighted draws worth" in str(quick_check(sims, 0))
 
-    def test_are_kept_in_files(self, tmp_path):
+    def test_weights_are_stored_in_files(self, tmp_path):
         result = tarpon.sbc(weighted(30, 20), rng=0)
         result.save(tmp_path / "result.npz")
         again = tarpon.load(tmp_path / "result.npz")
         assert str(again.draws) == str(result.draws)
         assert again.p_value == result.p_value
 
-    def test_hold_for_references_that_are_draws(self):
+    def test_weights_hold_for_references_that_are_draws(self):
         sims = weighted(40, 20)
         left, held = sims.hold_out(1)
         np.testing.assert_array_equal(held[0], sims.samples[-1])
@@ -171,7 +171,7 @@ class TestWeights:
             ({"log_weights": np.full((5, 3), -np.inf)}, "3 of 3 simulations hold NaN"),
         ],
     )
-    def test_that_make_no_sense_are_refused(self, more, message):
+    def test_wrong_weights_are_refused(self, more, message):
         with pytest.raises(ValueError, match=message):
             Simulations(np.zeros((5, 3, 2)), np.zeros((3, 2)), **more)
 
@@ -184,7 +184,7 @@ class TestWeights:
 
 
 class TestResampled:
-    def test_is_said_everywhere(self):
+    def test_resampling_is_reported_everywhere(self):
         sims = weighted(60, 50, known=False)
         result, found = tarpon.tarp(sims, rng=0), quick_check(sims, 0)
         for said in (repr(result), str(found)):
@@ -193,18 +193,18 @@ class TestResampled:
         assert found.to_dict()["draws"]["approximate"]
         assert "exact" not in str(found).splitlines()[0]
 
-    def test_keeps_draws_as_often_as_they_weigh(self):
+    def test_resampling_keeps_draws_in_proportion_to_weight(self):
         log_weights = np.log(np.array([[1.0], [0.5], [0.1], [0.0001]])).repeat(20_000, axis=1)
         kept = (accepted(log_weights, np.random.default_rng(0)) == 0).mean(axis=1)
         assert kept[0] == 1
         # Within six standard errors: false alarm 1e-8.
         assert abs(kept[1:] - [0.5, 0.1, 0.0001]).max() < 6 * 0.5 / np.sqrt(20_000)
 
-    def test_sees_errors(self):
+    def test_errors_of_resampled_draws_are_detected(self):
         assert tarpon.sbc(weighted(400, 80, known=False, error=0.5), rng=0).p_value < 1e-4
 
     @pytest.mark.slow
-    def test_is_close_to_exact(self):
+    def test_resampling_is_close_to_exact(self):
         """Of 400 studies with many draws, few are rejected: false alarm 1e-7."""
         seeds = range(400)
         sims = (weighted(20, 300, 1, known=False, seed=seed) for seed in seeds)
@@ -215,15 +215,15 @@ class TestResampled:
 class TestRagged:
     @pytest.mark.slow
     @pytest.mark.parametrize("test", ["tarp", "sbc", "check"])
-    def test_keeps_the_level(self, test):
+    def test_ragged_draws_keep_the_level(self, test):
         p = [TESTS[test](ragged(20, seed=seed), rng=seed).p_value for seed in range(REPEATS[test])]
         assert all(at_level(np.array(p), level) for level in (0.01, 0.05, 0.1))
 
     @pytest.mark.parametrize("test", ["tarp", "sbc", "check"])
-    def test_sees_errors(self, test):
+    def test_errors_of_ragged_draws_are_detected(self, test):
         assert TESTS[test](ragged(400, width=0.6, fewest=10), rng=0).p_value <= 0.01
 
-    def test_lists_and_offsets_are_the_same(self):
+    def test_lists_and_offsets_of_ragged_draws_are_the_same(self):
         rng = np.random.default_rng(0)
         rows = [rng.normal(size=(n, 2)) for n in (4, 9, 6)]
         log_prob = [rng.normal(size=n) for n in (4, 9, 6)]
@@ -246,7 +246,7 @@ class TestRagged:
         every = np.vstack(rows)
         np.testing.assert_array_equal(sims.box, [every.min(axis=0), every.max(axis=0)])
 
-    def test_ranks_are_those_of_each_simulation_alone(self):
+    def test_ranks_of_ragged_draws_are_those_of_each_simulation_alone(self):
         sims = ragged(50)
         u = tarpon.sbc(sims, rng=0).ranks.values / 1000
         for i in range(50):
@@ -256,13 +256,13 @@ class TestRagged:
             assert (np.floor(1000 * below / n) / 1000 <= u[i]).all()
             assert (u[i] <= (below + 1) / n).all()
 
-    def test_equal_numbers_are_plain(self):
+    def test_ragged_draws_of_equal_numbers_are_plain(self):
         rng = np.random.default_rng(0)
         sims = Simulations([rng.normal(size=(7, 2)) for _ in range(4)], rng.normal(size=(4, 2)))
         assert sims.samples.shape == (7, 4, 2)
         assert not sims.weighted
 
-    def test_densities_may_come_alone(self):
+    def test_ragged_densities_may_be_given_alone(self):
         rng = np.random.default_rng(0)
         rows = [rng.normal(size=n) for n in rng.integers(5, 30, size=40)]
         theta = rng.normal(size=40)
@@ -272,7 +272,7 @@ class TestRagged:
         flat = Simulations.of_densities(np.concatenate(rows), theta, offsets=offsets)
         np.testing.assert_array_equal(tarpon.hpd(flat, rng=0).ranks.values, listed.ranks.values)
 
-    def test_one_parameter_needs_no_axis(self):
+    def test_ragged_draws_of_one_parameter_need_no_axis(self):
         sims = Simulations([np.arange(3.0), np.arange(5.0)], np.array([1.5, 2.5]))
         assert repr(sims) == "Simulations(2 simulations, 3 to 5 draws each, 1 parameter)"
 
@@ -292,20 +292,20 @@ class TestRagged:
             ([np.zeros((4, 2))] * 2 + [np.zeros((3, 2))], {}, "list with one array"),
         ],
     )
-    def test_that_make_no_sense_are_refused(self, samples, more, message):
+    def test_wrong_ragged_draws_are_refused(self, samples, more, message):
         with pytest.raises(ValueError, match=message):
             Simulations(samples, np.zeros((2, 2)), **more)
 
 
 class TestChains:
-    def test_are_warned_of(self):
+    def test_raw_chains_trigger_a_warning(self):
         steps, theta = chain(200, 50)
         for test in (tarpon.tarp, tarpon.sbc):
             with pytest.warns(UserWarning, match=r"neighbouring draws correlate by 0\.\d+"):
                 test(steps, theta, rng=0)
         assert "chains.thin" in tarpon.check(steps, theta, rng=0, n_swaps=99).warnings[0]
 
-    def test_independent_draws_are_not_warned_of(self):
+    def test_independent_draws_trigger_no_warning(self):
         for seed in range(200):  # false alarm 3e-7 each
             steps, theta = chain(20 + seed, 1 + seed % 7, rho=0.0, seed=seed)
             tarpon.sbc(steps, theta, rng=0)
@@ -318,7 +318,7 @@ class TestChains:
             tarpon.sbc(draws, 1 + widths * rng.normal(size=(100, 1)), rng=seed)
 
     @pytest.mark.slow
-    def test_keep_the_level_once_thinned_and_not_before(self):
+    def test_chains_keep_the_level_once_thinned_and_not_before(self):
         """False alarm 1e-7: the end ranks of 3000 truths, thinned and raw."""
         steps, theta = chain(400, 1000)
         thinned = chains.thin(steps, theta)
@@ -332,7 +332,7 @@ class TestChains:
         assert ends > binom.isf(1e-12, 3000, 0.1)
         assert raw.p_value < 1e-6
 
-    def test_layouts_are_the_same(self):
+    def test_layouts_of_chains_are_the_same(self):
         steps, theta = chain(120, 5, 2, rho=0.3)
         whole = chains.thin(steps.reshape(2, 60, 5, 2), theta)
         listed = chains.thin([steps[:, i].reshape(2, 60, 2) for i in range(5)], theta)
@@ -357,33 +357,33 @@ class TestChains:
         steps[..., 1] = theta[:, 1]
         assert chains.thin(steps, theta).draws.most > 1
 
-    def test_a_single_draw_is_one(self):
+    def test_a_chain_thinned_to_a_single_draw(self):
         one = tarpon.Simulations(np.zeros((1, 3, 2)), np.ones((3, 2)))
         assert "1 draw each" in repr(one)
 
-    def test_that_are_worth_little_are_warned_of(self):
-        with pytest.warns(UserWarning, match=r"worth about 7 .* Run them at least 3 times as"):
+    def test_chains_of_small_ess_trigger_a_warning(self):
+        with pytest.warns(UserWarning, match="size of about 7, .* Run them at least 3 times"):
             chains.thin(*chain(100, 20))
 
     @pytest.mark.parametrize("rho", [0.0, 0.99])
-    def test_whose_worth_nobody_can_tell_are_warned_of(self, rho):
+    def test_chains_too_short_to_estimate_the_ess_trigger_a_warning(self, rho):
         steps, theta = chain(9, 20, rho=rho)
-        with pytest.warns(UserWarning, match="chains of 9 steps are too short .* 10 steps at"):
+        with pytest.warns(UserWarning, match="9 steps are too short .* at least 10 steps"):
             chains.thin(np.stack([steps] * 20), theta)
 
-    def test_that_are_too_short_are_refused(self):
-        with pytest.raises(ValueError, match=r"simulation 0 must be.*4 steps"):
+    def test_chains_that_are_too_short_are_refused(self):
+        with pytest.raises(ValueError, match=r"simulation 0 must be.*at least 4 steps"):
             chains.thin(np.zeros((3, 5, 2)), np.zeros((5, 2)))
 
-    def test_of_other_shapes_are_refused(self):
+    def test_chains_of_other_shapes_are_refused(self):
         with pytest.raises(ValueError, match=r"n_steps, n_sims, n_dims\), .* got \(20, 5\)"):
             chains.thin(np.zeros((20, 5)), np.zeros((5, 2)))
-        with pytest.raises(ValueError, match=r"the 5 simulations of `theta`.* they are of 20"):
+        with pytest.raises(ValueError, match="the 5 simulations of `theta`, but got 20"):
             chains.thin(np.zeros((5, 20, 2)), np.zeros((5, 2)))
 
 
 class TestWeightedRanks:
-    def test_of_equal_weights_are_pooled_ranks(self):
+    def test_weighted_ranks_of_equal_weights_are_pooled_ranks(self):
         rng = np.random.default_rng(0)
         scores = rng.normal(size=(6, 40, 3)).round(1)
         played = rng.integers(33, size=(6, 7))
@@ -392,7 +392,7 @@ class TestWeightedRanks:
         np.testing.assert_array_equal(ranks, wanted)
         np.testing.assert_array_equal(tied, ties)
 
-    def test_count_the_weight_below(self):
+    def test_weighted_ranks_count_the_weight_below(self):
         scores = np.array([3.0, 1.0, 2.0, 2.0])[None, :, None]
         weights = np.array([[4.0, 2.0, 1.0, 3.0]])
         nothing = np.empty((1, 0), int)
@@ -401,7 +401,7 @@ class TestWeightedRanks:
         assert tied[0].tolist() == [0, 0, 1, 1]
         assert (ranks.dtype, tied.dtype) == (np.uint16, np.int32)
 
-    def test_of_extra_points_are_those_in_the_place_of_others(self):
+    def test_weighted_ranks_of_extra_points_are_those_of_the_replaced(self):
         rng = np.random.default_rng(0)
         scores, weights = rng.normal(size=(5, 12, 2)).round(1), rng.uniform(size=(5, 8))
         played = rng.integers(8, size=(5, 4))
@@ -416,7 +416,7 @@ class TestWeightedRanks:
             assert ranks[i, 8 + e, k] == int(1000 * level)
             assert tied[i, 8 + e] == tied[i, played[i, e]]
 
-    def test_of_points_without_weight_are_levels_too(self):
+    def test_weighted_ranks_of_points_without_weight_are_levels(self):
         scores = np.array([9.0, 1.0, 2.0, 9.0, 9.5, 0.5])[None, :, None]
         weights = np.array([[0.0, 1.0, 1.0, 0.0]])
         ranks, tied = weighted_ranks(scores, weights, np.array([[0, 3]]), 10)
@@ -429,7 +429,7 @@ class TestWeightedRanks:
 
 
 class TestLabels:
-    def test_are_as_likely_as_they_weigh(self):
+    def test_labels_are_as_likely_as_their_weight(self):
         sims = weighted(3, 9, 1)
         block = next(sims.blocks())
         labels = block.labels(100_000, np.random.default_rng(0))
@@ -488,29 +488,30 @@ class TestDraws:
             (Draws(50, 50, (10.0, 10.6)), "50", "10 to 11", "50 weighted draws worth 10 to 11"),
         ],
     )
-    def test_are_said_in_words(self, draws, number, value, said):
+    def test_draws_in_words(self, draws, number, value, said):
         assert (draws.number, draws.value, str(draws)) == (number, value, said)
 
-    def test_without_weights_are_all_alike(self):
-        assert weights.draws(None, 7, approximate=False) == Draws(7, 7)
-        assert weights.draws(None, 7, approximate=True) == Draws(7, 7, approximate=True)
+    def test_draws_without_weights_are_equal(self):
+        equal = Simulations(np.zeros((7, 3, 1)), np.zeros((3, 1)))
+        assert equal.draws == Draws(7, 7)
+        assert equal._with(_resampled=True).draws == Draws(7, 7, approximate=True)
 
     @pytest.mark.parametrize("approximate", [False, True])
-    def test_of_equal_weights_differ_in_number_alone(self, approximate):
+    def test_draws_of_equal_weights_differ_in_number_only(self, approximate):
         nothing = -np.inf
         log_weights = np.array([[3.0, -1.0, 0.0], [3.0, nothing, nothing], [3.0, -1.0, nothing]])
-        found = weights.draws(log_weights, 3, approximate=approximate)
+        found = weights.draws(log_weights, approximate=approximate)
         assert found == Draws(1, 3, None, approximate)
 
     @pytest.mark.parametrize("approximate", [False, True])
-    def test_of_unequal_weights_have_a_worth(self, approximate):
+    def test_draws_of_unequal_weights_have_an_ess(self, approximate):
         log_weights = np.log([[1.0, 1.0], [1.0, 3.0], [2.0, 1e-300]])
         log_weights[2, 1] = -np.inf
-        found = weights.draws(log_weights, 3, approximate=approximate)
+        found = weights.draws(log_weights, approximate=approximate)
         assert (found.fewest, found.most, found.approximate) == (2, 3, approximate)
         assert found.worth == pytest.approx((16 / 10, 16 / 6))
 
-    def test_are_worth_what_their_weights_say(self):
+    def test_ess_follows_from_the_weights(self):
         log_weights = np.array([[0.0, 1000.0], [np.log(3), 1000.0], [-np.inf, 1000.0]])
         np.testing.assert_allclose(weights.relative(log_weights), [[1 / 3, 1], [1, 1], [0, 1]])
         np.testing.assert_allclose(effective(log_weights), [16 / 10, 3])
@@ -521,7 +522,7 @@ class TestDraws:
         assert found.dtype == np.float64
         assert found[1, 0] == np.exp(float(log_weights[1, 0]))
 
-    def test_are_accepted_by_their_weight(self):
+    def test_draws_are_accepted_by_weight(self):
         log_weights = np.log(np.random.default_rng(0).uniform(size=(6, 50)))
         kept = accepted(log_weights, np.random.default_rng(1))
         uniform = np.random.default_rng(1).uniform(size=(6, 50))
@@ -534,7 +535,7 @@ class TestDense:
     rows = (np.arange(4.0).reshape(2, 2), np.arange(6.0).reshape(3, 2), np.ones((1, 2), "f4"))
     theta = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
 
-    def test_fills_up_with_the_mean_at_weight_zero(self):
+    def test_padding_is_the_mean_at_weight_zero(self):
         out = weights.dense({"samples": self.rows, "theta": self.theta}, None)
         assert out["samples"].shape == (3, 3, 2)
         assert out["samples"].dtype == np.float64
@@ -551,24 +552,24 @@ class TestDense:
         assert out["log_weights"].dtype == out["log_weights_theta"].dtype == np.float32
         assert out["log_weights_theta"].shape == (3,)
 
-    def test_leaves_whole_arrays_as_they_are(self):
+    def test_padding_leaves_equal_arrays_unchanged(self):
         given = {"samples": np.zeros((4, 3, 2)), "theta": self.theta, "x": None}
         out = weights.dense(given, None)
         assert out == given
         assert out is not given
 
-    def test_keeps_what_else_came(self):
+    def test_padding_keeps_other_arrays(self):
         given = {"samples": self.rows, "theta": self.theta, "x": "anything", "log_weights": None}
         out = weights.dense(given, None)
         assert out["x"] == "anything"
         assert out["log_weights"] is not None
 
-    def test_of_equal_numbers_gives_no_weights(self):
+    def test_padding_of_equal_numbers_gives_no_weights(self):
         rows = [np.ones((2, 2)), np.zeros((2, 2)), np.zeros((2, 2))]
         out = weights.dense({"samples": rows, "theta": self.theta}, None)
         assert set(out) == {"samples", "theta"}
 
-    def test_fills_up_what_comes_draw_by_draw(self):
+    def test_arrays_per_draw_are_padded(self):
         log_prob = [np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0]), np.array([6.0])]
         log_weights = [np.array([0.1, 0.2]), np.array([0.3, 0.4, 0.5]), np.array([0.6])]
         given = {"samples": self.rows, "theta": self.theta}
@@ -590,27 +591,27 @@ class TestDense:
         for name in ("samples", "log_prob_samples", "log_weights"):
             np.testing.assert_array_equal(again[name], out[name])
 
-    def test_integers_and_single_precision_stay_small(self):
+    def test_padded_integers_and_single_precision_stay_small(self):
         rows = [np.ones((2, 1), "f4"), np.ones((1, 1), "i2")]
         out = weights.dense({"samples": rows, "theta": np.zeros((2, 1))}, None)
         assert out["samples"].dtype == np.float32
 
-    def test_integers_are_filled_up_with_fractions(self):
+    def test_integers_are_padded_with_fractions(self):
         rows = [np.array([[1], [2]], "i2"), np.array([[3]], "i2")]
         out = weights.dense({"samples": rows, "theta": np.array([[1], [4]])}, None)
         assert out["samples"][1, 1, 0] == 3.5
 
-    def test_means_have_double_precision(self):
+    def test_means_of_padding_have_double_precision(self):
         draws = np.full((3, 1), 0.1, dtype=np.float32)
         middle = weights._centre(draws, np.array([0.1]))
         assert middle[0] == pytest.approx((3 * float(np.float32(0.1)) + 0.1) / 4, rel=1e-15)
 
-    def test_one_simulation_is_enough(self):
+    def test_padding_of_one_simulation(self):
         out = weights.dense({"samples": [self.rows[1]], "theta": self.theta[:1]}, None)
         np.testing.assert_array_equal(out["samples"][:, 0], self.rows[1])
         assert set(out) == {"samples", "theta"}
 
-    def test_says_which_draws_are_wrong(self):
+    def test_padding_names_the_draws_that_are_wrong(self):
         with pytest.raises(TypeError, match="`samples` must hold real numbers"):
             weights.dense({"samples": np.zeros((6, 2)) + 1j, "theta": self.theta}, [0, 2, 5, 6])
         flat = {"samples": np.zeros((7, 2)), "theta": self.theta}
@@ -646,7 +647,7 @@ class TestDense:
             (np.zeros((2, 3)), False),
         ],
     )
-    def test_knows_lists_of_arrays(self, given, listed):
+    def test_lists_of_arrays_are_recognised(self, given, listed):
         assert weights.by_simulation(given, 2) == listed
 
 

@@ -1,6 +1,7 @@
 # What type checkers read: at run time, a name is imported when it is first used.
 
 from . import adapters as adapters
+from . import compat as compat
 from . import experiments as experiments
 from . import gate as gate
 from . import metrics as metrics
@@ -10,7 +11,6 @@ from . import references as references
 from . import regions as regions
 from . import report as report
 from ._version import __version__ as __version__
-from .adapters import compat as compat
 from .adapters.sampler import from_sampler as from_sampler
 from .adapters.saved import load as load
 from .checks import Check as Check

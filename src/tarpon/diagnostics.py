@@ -1,5 +1,6 @@
 """The classical tests: TARP, highest density and SBC. Arrays in, a `Result` out."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -8,7 +9,7 @@ import numpy as np
 
 from ._base import arrays
 from ._base.arrays import Results
-from ._base.types import RNG, ArrayLike, Floats, Ints
+from ._base.types import RNG, Array, ArrayLike, Floats, Ints
 from .engine import Engine
 from .metrics import L2, Metric
 from .ranks import broken, counts, rank
@@ -71,6 +72,7 @@ def tarp(
     place, break_ties = np.random.default_rng(seed).spawn(2)
     region, left = Balls.at(reference, metric, sims, place)
     counted = counts(points_alone(left), region, _Distances(max(1, left.n_sims // 100)))
+    _warn_if_all_are_equal(counted["equal"], 1 - 1e-9 if left.weighted else left.n_draws)
     return Result(
         "TARP",
         broken(counted, left, break_ties),
@@ -158,6 +160,16 @@ def sbc(
     return Result("SBC", ranks, Reading.SIDE, named, seed, sims.draws, sims.n_dropped)
 
 
+def _warn_if_all_are_equal(equal: Array, every: float) -> None:
+    """Warn where all draws of all simulations are as far from a reference as the truth."""
+    if (equal >= every).all():
+        warnings.warn(
+            "every draw is as far from its reference as the truth, so the ranks are random and "
+            "the test cannot fail. Does the metric measure anything, and do the draws differ?",
+            stacklevel=3,
+        )
+
+
 def _names(counts: Ints) -> tuple[str, ...]:
     """Return one name per reference."""
     return (
@@ -176,12 +188,12 @@ class _Distances:
     every: int
 
     def __call__(self, sims: Simulations, region: Region) -> Results:
-        some = slice(-range_of(sims).start % self.every, None, self.every)
-        few = slice(None, None, max(1, sims.n_draws // 20))
-        centres = cast(Balls, region).centres[range_of(sims)][some]
+        used = slice(-range_of(sims).start % self.every, None, self.every)
+        draws = slice(None, None, max(1, sims.n_draws // 20))
+        centres = cast(Balls, region).centres[range_of(sims)][used]
         if centres.ndim == 3:  # the first of several references
             centres = centres[:, 0]
-        sample = [arrays.host(sims.theta[None, some]), arrays.host(sims.samples[few, some])]
+        sample = [arrays.host(sims.theta[None, used]), arrays.host(sims.samples[draws, used])]
         points = np.concatenate(sample).astype(float)
         mean = points.mean(axis=0)
         own = np.square(points - mean).mean(axis=0)

@@ -19,8 +19,11 @@ from . import backends
 from ._base.arrays import Results, double, host, namespace, to_device_of
 from ._base.types import Array, Floats, Ints
 from .simulations import Simulations, passes, points_alone
+from .simulations.shapes import array
 
 __all__ = ["L1", "L2", "Lp", "Mahalanobis", "Metric", "Periodic", "Sphere", "Weighted"]
+
+_ROUNDED = 1e-6  # how far rounding, in single precision, may take correlations from what they are
 
 
 class Metric(Protocol):
@@ -54,6 +57,23 @@ def fit(metric: Metric, sims: Simulations) -> Metric:
     return metric.fit(sims) if isinstance(metric, Fittable) else metric
 
 
+def distances(metric: Metric, points: Array, centres: Array) -> Array:
+    """Return the distances of points `(..., n_dims)` from centres, of shape `(...)`, finite."""
+    found, shape = metric(points, centres), np.broadcast_shapes(points.shape, centres.shape)[:-1]
+    if tuple(np.shape(found)) != shape:
+        raise ValueError(
+            f"a metric must reduce the last axis alone: of points {tuple(points.shape)} and "
+            f"{tuple(centres.shape)} it must return {shape}, but got {tuple(np.shape(found))}. "
+            f"Is `.sum(-1)` missing?"
+        )
+    if not namespace(found).isfinite(found).all():
+        raise ValueError(
+            "a metric must return finite numbers, but some are NaN or infinite. It is given "
+            "points in the parameters' own units: squares of large numbers overflow."
+        )
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Weighted:
     r"""Squared Euclidean distance with a weight per parameter.
@@ -61,8 +81,8 @@ class Weighted:
     .. math:: d(a, b) = \sum_k w_k \, (a_k - b_k)^2 / s_k^2 .
 
     Arguments:
-        weights: Weights :math:`w` of shape `(n_dims,)`, none negative.
-        scale: Scales :math:`s` of shape `(n_dims,)`, or one number for all parameters.
+        weights: The weights :math:`w`, of shape `(n_dims,)`, none negative and not all zero.
+        scale: The scales :math:`s`, of shape `(n_dims,)`, or one for all.
 
     Example:
         >>> Weighted([1.0, 4.0])(np.array([0.0, 0.0]), np.array([3.0, 1.0]))
@@ -73,9 +93,11 @@ class Weighted:
     scale: Floats | float | None = None
 
     def __post_init__(self) -> None:
-        weights = np.asarray(self.weights, dtype=float)
+        weights = array("weights", self.weights).astype(float)
         if not np.isfinite(weights).all() or (weights < 0).any():
             raise ValueError(f"`weights` must be finite and not negative, but got {weights}.")
+        if not weights.any():
+            raise ValueError(f"`weights` must not all be zero, but got {weights}.")
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "scale", _scale(self.scale))
 
@@ -240,7 +262,8 @@ class Mahalanobis:
     which no point varies are ignored.
 
     Arguments:
-        covariance: Matrix :math:`C` of shape `(n_dims, n_dims)`, in parameter units.
+        covariance: The matrix :math:`C`, of shape `(n_dims, n_dims)`, in parameter units:
+            symmetric, and without negative eigenvalues.
 
     Example:
         >>> Mahalanobis([[4.0, 0.0], [0.0, 1.0]])(np.array([2.0, 0.0]), np.array([0.0, 1.0]))
@@ -251,20 +274,28 @@ class Mahalanobis:
 
     def __post_init__(self) -> None:
         if self.covariance is not None:
-            covariance = np.asarray(self.covariance, dtype=float)
+            covariance = _covariance(array("covariance", self.covariance).astype(float))
             object.__setattr__(self, "covariance", covariance)
-            object.__setattr__(self, "_whiten", _whitening(covariance))
+
+    def __call__(self, a: Array, b: Array) -> Array:
+        if self.covariance is None:
+            return ((double(a) - b) ** 2).sum(-1)
+        return _Whitened(_whitening(self.covariance))(a, b)
+
+    def fit(self, sims: Simulations) -> Metric:
+        given = self.covariance
+        return _Whitened(_whitening(_within_covariance(sims) if given is None else given))
+
+
+@dataclass(frozen=True, eq=False)
+class _Whitened:
+    """Squared distance of differences times a matrix, `(n_dims, n_kept)`."""
+
+    matrix: Floats
 
     def __call__(self, a: Array, b: Array) -> Array:
         difference = double(a) - b
-        if self.covariance is not None:
-            difference = difference @ to_device_of(self._whiten, difference)
-        return (difference**2).sum(-1)
-
-    def fit(self, sims: Simulations) -> "Mahalanobis":
-        return Mahalanobis(_within_covariance(sims)) if self.covariance is None else self
-
-    _whiten = np.ones((1, 1))
+        return ((difference @ to_device_of(self.matrix, difference)) ** 2).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -335,13 +366,37 @@ def _products(part: Simulations) -> Results:
     return {"products": total}
 
 
-def _whitening(covariance: Floats) -> Floats:
-    """Return W with W Wᵀ the inverse of the covariance, without directions of no variance."""
-    if covariance.ndim != 2 or covariance.shape[0] != covariance.shape[1]:
-        raise ValueError(f"`covariance` must be a square matrix, but got {covariance.shape}.")
-    sd = np.sqrt(np.diag(covariance))
+def _covariance(given: Floats) -> Floats:
+    """Return a covariance of the user's own, which must be one."""
+    if given.ndim != 2 or given.shape[0] != given.shape[1]:
+        raise ValueError(f"`covariance` must be a square matrix, but got {given.shape}.")
+    if not np.isfinite(given).all():
+        raise ValueError("`covariance` must be finite, but some of it is NaN or infinite.")
+    _, correlation = _correlation(given)
+    if not np.allclose(correlation, correlation.T, rtol=0.0, atol=_ROUNDED):
+        raise ValueError("`covariance` must be symmetric, but differs from its transpose.")
+    lowest = float(np.linalg.eigvalsh(correlation).min(initial=0.0))
+    if (np.diag(given) < 0).any() or lowest < -_ROUNDED * len(given):
+        raise ValueError(
+            f"`covariance` must have no negative eigenvalue, but the lowest one of its "
+            f"correlations is {lowest:.3g}: such a matrix measures no distance."
+        )
+    if not given.any():
+        raise ValueError("`covariance` must not be zero: such a matrix measures no distance.")
+    return given
+
+
+def _correlation(covariance: Floats) -> tuple[Floats, Floats]:
+    """Return standard deviations, 1 where there is none, and the covariance in their units."""
+    sd = np.sqrt(np.diag(covariance).clip(min=0.0))
     sd = np.where(sd > 0, sd, 1.0)
+    return sd, covariance / np.outer(sd, sd)
+
+
+def _whitening(covariance: Floats) -> Floats:
+    """Return W with W Wᵀ the inverse of the covariance, leaving out directions of no variance."""
+    sd, correlation = _correlation(covariance)
     # Eigenvalues of the correlations, so that the cut-off does not depend on the units.
-    variance, axes = np.linalg.eigh(covariance / np.outer(sd, sd))
+    variance, axes = np.linalg.eigh(correlation)
     kept = variance > len(sd) * np.finfo(float).eps * variance.max(initial=0.0)
     return axes[:, kept] / np.sqrt(variance[kept]) / sd[:, None]

@@ -1,4 +1,4 @@
-"""Plots: drawn from results, computing nothing. Each takes an `ax` and returns it."""
+"""Plots of results, checks and monitors. Each takes an `ax` and returns it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -33,14 +33,14 @@ __all__ = [
     "trend",
 ]
 
-# Okabe and Ito (2008): told apart with any colour vision; the dashes tell them apart in print.
+# Okabe and Ito (2008): distinct with any colour vision; the dashes are distinct in print.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", "-.", ":")
 _BAND = "#999999"
 _MOST_LABELS = 8
 _MOST_POINTS = 500
 _MANY = 50
-_MOST_LOG = 690.0  # of what floating point can hold
+_MOST_LOG = 690.0  # whose exponential is finite
 
 
 def coverage(
@@ -55,9 +55,9 @@ def coverage(
 
     Arguments:
         results: One or more results, drawn over each other.
-        labels: A name for each result.
+        labels: The name of each result.
         confidence: The confidence of the band.
-        ax: Where to draw; a new figure by default.
+        ax: The axes to draw on; a new figure by default.
     """
     ax = _axes(ax)
     ax.plot([0, 1], [0, 1], color=_BAND, linewidth=0.8, zorder=1)
@@ -76,13 +76,13 @@ def difference(
 ) -> "Axes":
     """Draw expected coverage minus credibility level, with its exact band.
 
-    The same as `coverage`, turned so that small departures can be seen.
+    The same as `coverage`, with small departures magnified.
 
     Arguments:
         results: One or more results, drawn over each other.
-        labels: A name for each result.
+        labels: The name of each result.
         confidence: The confidence of the band.
-        ax: Where to draw; a new figure by default.
+        ax: The axes to draw on; a new figure by default.
     """
     ax = _axes(ax)
     ax.axhline(0, color=_BAND, linewidth=0.8, zorder=1)
@@ -103,10 +103,10 @@ def ranks(
 
     Arguments:
         result: A result.
-        score: Which score to draw, where there are several.
+        score: The index of the score, if there are several.
         n_bins: The number of bins; by default at most 20, with at least 10 truths each.
         confidence: The confidence of the band.
-        ax: Where to draw; a new figure by default.
+        ax: The axes to draw on; a new figure by default.
     """
     ax = _axes(ax)
     place, counts, low, high = rank_histogram(result, score, n_bins, confidence)
@@ -126,7 +126,7 @@ def rank_histogram(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return edges, heights and the ends of the band of a histogram of ranks.
 
-    Heights are relative to uniform ranks, since bins may hold one rank value more or less.
+    Heights are relative to uniform ranks, since bins may differ by one rank value.
     """
     n_sims, n_draws = result.ranks.n_sims, result.ranks.n_draws
     values = result.ranks.values.reshape(n_sims, -1)[:, score]
@@ -142,12 +142,12 @@ def rank_histogram(
 def effects(check: "Check", *, ax: "Axes | None" = None) -> "Axes":
     """Draw the bias of every parameter against the width of its draws, with 95 % intervals.
 
-    The cross marks no bias and the right width. Parameters that fail are named, the worst eight
-    at most.
+    The lines cross at no bias and the right width. Up to eight parameters that fail are named,
+    worst first.
 
     Arguments:
         check: A check.
-        ax: Where to draw; a new figure by default.
+        ax: The axes to draw on; a new figure by default.
     """
     ax = _axes(ax)
     bias = [parameter.bias for parameter in check.parameters]
@@ -182,15 +182,15 @@ def pair(check: "Check", pair: "Pair | None" = None, *, ax: "Axes | None" = None
 
     Arguments:
         check: A check.
-        pair: One of those in `check.evidence.pairs.worst`; the worst of them by default.
-        ax: Where to draw; a new figure by default.
+        pair: A pair of `check.evidence.pairs.worst`; the worst by default.
+        ax: The axes to draw on; a new figure by default.
     """
     pair = _worst_pair(check) if pair is None else pair
     ax = _axes(ax)
     marginals = check.evidence.marginals
     scores = normal_scores(marginals.ranks.n_draws)
-    where = [marginals.names.index(name) for name in pair.names]
-    x, y = scores[marginals.ranks.values[:_MOST_POINTS, where]].T
+    columns = [marginals.names.index(name) for name in pair.names]
+    x, y = scores[marginals.ranks.values[:_MOST_POINTS, columns]].T
     ax.scatter(x, y, s=7, color=_COLORS[0], alpha=0.6, linewidth=0, label="truths")
     angle = np.linspace(0, 2 * np.pi, 100)
     across, along = np.cos(angle), np.sin(angle)
@@ -208,18 +208,18 @@ def pair(check: "Check", pair: "Pair | None" = None, *, ax: "Axes | None" = None
 def _worst_pair(check: "Check") -> "Pair":
     if not check.evidence.pairs.worst:
         raise ValueError(
-            "a pair takes two parameters, but this check has one: draw its ranks instead, with "
+            "a pair needs two parameters, but this check has one: draw its ranks instead, with "
             "`plots.ranks(check.evidence.marginals)`."
         )
     return check.evidence.pairs.worst[0]
 
 
 def trend(trend: "Trend", *, ax: "Axes | None" = None) -> "Axes":
-    """Draw how the bias of a parameter, or the width of all, changes with what is known.
+    """Draw the bias of a parameter, or the width of all, along the data or a posterior mean.
 
     Arguments:
-        trend: One of the trends in the evidence of a check.
-        ax: Where to draw; a new figure by default.
+        trend: A trend of the evidence of a check.
+        ax: The axes to draw on; a new figure by default.
     """
     ax = _axes(ax)
     value, low, high = np.array([(e.value, e.low, e.high) for e in trend.error]).T
@@ -234,7 +234,7 @@ def trend(trend: "Trend", *, ax: "Axes | None" = None) -> "Axes":
 
 
 def _distance(estimate: Estimate, target: float) -> float:
-    """Return how many half intervals an estimate lies from its target."""
+    """Return the distance of an estimate from its target in half intervals."""
     return abs(estimate.value - target) / max((estimate.high - estimate.low) / 2, 1e-12)
 
 
@@ -243,16 +243,16 @@ def evidence(
 ) -> "Axes":
     """Draw the evidence against accuracy after every simulation.
 
-    An accurate posterior's curve ever reaches the dashed line with no more than the probability
-    of the monitor's level.
+    The probability that the curve of an accurate posterior ever reaches the dashed line is at
+    most the level of the monitor.
 
     Arguments:
         monitors: One or more monitors, drawn over each other.
-        labels: A name for each.
-        ax: Where to draw; a new figure by default.
+        labels: The name of each monitor.
+        ax: The axes to draw on; a new figure by default.
     """
     if not monitors:
-        raise ValueError("at least one monitor is needed, but none came.")
+        raise ValueError("at least one monitor is needed, but got none.")
     ax = _axes(ax)
     ax.axhline(1, color=_BAND, linewidth=0.8, zorder=1)
     for level in sorted({monitor.level for monitor in monitors}):
@@ -277,17 +277,17 @@ def panels(
     draw: "Callable[..., Axes]" = coverage,
     n_cols: int = 4,
 ) -> "Figure":
-    """Draw one panel of curves a case, from `{case: {label: result}}`.
+    """Draw one panel of curves per case, from `{case: {label: result}}`.
 
     The panels share one legend, so every case should have the same labels.
 
     Arguments:
         results: The results of each case, by label.
-        draw: What to draw of them, `coverage` or `difference`.
-        n_cols: The number of panels beside each other.
+        draw: The plot of each panel, `coverage` or `difference`.
+        n_cols: The number of panels per row.
     """
     if not results:
-        raise ValueError("at least one case is needed, but none came.")
+        raise ValueError("at least one case is needed, but got none.")
     n_cols = min(n_cols, len(results))
     n_rows = -(-len(results) // n_cols)
     figure, axes = plt.subplots(
@@ -306,13 +306,13 @@ def panels(
 
 
 def one_legend(figure: "Figure", *, n_cols: int = 4) -> None:
-    """Put one legend below a figure in the place of those of its panels.
+    """Replace the legends of all panels of a figure by one below it.
 
-    What several panels call the same is named once. The figure needs `layout="constrained"`.
+    Labels of several panels are listed once. The figure needs `layout="constrained"`.
 
     Arguments:
         figure: A figure, with panels of any kind.
-        n_cols: How many entries may stand beside each other.
+        n_cols: The number of entries per row.
     """
     entries = {}
     for ax in figure.axes:
@@ -339,7 +339,7 @@ def _curves(
     subtract: bool,
 ) -> None:
     if not results:
-        raise ValueError("at least one result is needed, but none came.")
+        raise ValueError("at least one result is needed, but got none.")
     sizes = {(result.ranks.n_sims, result.ranks.n_draws) for result in results}
     for n_sims, n_draws in sorted(sizes):
         band = bands.band(n_sims, n_draws, confidence)
@@ -369,8 +369,8 @@ def _curves(
 def _lines(
     results: "Sequence[Result]", labels: Sequence[str] | None
 ) -> Iterator[tuple[str, Floats, Floats]]:
-    given = [None] * len(results) if labels is None else list(labels)
-    for result, label in zip(results, given, strict=True):
+    """Yield the label, levels and expected coverage of every curve."""
+    for result, label in zip(results, labels or [""] * len(results), strict=True):
         ecp = result.curve.ecp.reshape(len(result.curve.level), -1)
         for name, column in zip(result.names, ecp.T, strict=True):
             both = f"{label} {name}" if label and ecp.shape[1] > 1 else label or name

@@ -9,6 +9,7 @@ from numpy.random import Generator
 
 from . import regions
 from ._base.arrays import Results, joined
+from ._base.text import Estimate
 from ._base.types import Array, Floats, Ints
 from .regions import Counted, Region
 from .simulations import Simulations, is_simple, passes
@@ -111,3 +112,26 @@ def _count(region: Region, sims: Simulations) -> tuple[Array, Array]:
     if isinstance(region, Counted) and not sims.weighted:
         return region.count(sims)
     return regions.count(region, sims)
+
+
+def held(values: Ints, n_draws: int, level: float, *, central: bool) -> Estimate:
+    """Return the share of truths whose ranks lie in the first, or central, `level` of all ranks.
+
+    Arguments:
+        values: The ranks of one score, `(n_sims,)`.
+        n_draws: The number of draws.
+        level: The share of the ranks.
+        central: Whether those in the middle are meant, or those from the lowest on.
+    """
+    start = (1 - level) / 2 if central else 0.0
+    u = (values + 0.5) / (n_draws + 1)
+    return proportion(int(((u > start) & (u < start + level)).sum()), len(values))
+
+
+def proportion(n_inside: int, n_sims: int) -> Estimate:
+    """Return a share of the simulations with its exact interval (Clopper and Pearson, 1934)."""
+    from scipy.special import betaincinv
+
+    low = betaincinv(n_inside, n_sims - n_inside + 1, 0.025) if n_inside else 0.0
+    high = betaincinv(n_inside + 1, n_sims - n_inside, 0.975) if n_inside < n_sims else 1.0
+    return Estimate(n_inside / n_sims, float(low), float(high))

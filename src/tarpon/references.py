@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ._base import arguments, optional
-from ._base.arrays import host
+from ._base.arrays import host, rounded_like
 from ._base.types import Array, ArrayLike, Floats
 from .simulations import Simulations, shapes
 
@@ -309,6 +309,46 @@ def _refuse_shared_rows(points: Array, tested: Array, who: str) -> None:
         raise ValueError(
             f"`{who}` contains simulations that are under test, so its points would depend on "
             f"their truths. Give it other simulations."
+        )
+
+
+_LOOKED_AT, _LOOKED_AT_BYTES = 64, 2**24
+_FEWEST_TO_TELL = 20  # simulations: of two values, references and draws may agree by chance
+_CHANCE = 1e-6  # of references that are drawn without a look at truths or draws
+
+
+def refuse_own_points(points: Floats, sims: Simulations) -> None:
+    """Raise where references are the truths under test, or a draw of every simulation.
+
+    Whether a reference equals the truth or one of the draws, of any number of equal points, is
+    chance. Truths that are equal far more often (Chernoff's bound), or the same draw of every
+    simulation and no other point, are what the references were made of.
+
+    Arguments:
+        points: The references, `(n_sims, n_dims)` or `(n_sims, n, n_dims)`.
+        sims: The simulations that are ranked.
+    """
+    row = 8 * (sims.n_draws + 1) * max(sims.n_dims, 1)
+    few = slice(0, max(1, min(sims.n_sims, _LOOKED_AT, _LOOKED_AT_BYTES // row)))
+    draws = host(sims.samples[:, few])[:, :, None]
+    truths = rounded_like(host(sims.theta[few])[:, None], draws)
+    several = rounded_like(points[few].reshape(few.stop, -1, sims.n_dims), draws)
+    is_truth, is_draw = (truths == several).all(axis=-1), (draws == several).all(axis=-1)
+    if sims.log_weights is not None:  # draws that weigh nothing are not ranked
+        is_draw &= sims.log_weights[:, few, None] > -np.inf
+    n_equal = is_truth + is_draw.sum(axis=0)
+    n_truths, expected = is_truth.sum(axis=0), n_equal.sum(axis=0) / (sims.n_draws + 1)
+    surplus = np.log(np.maximum(n_truths, 1) / np.maximum(expected, 1e-300))
+    if (n_truths * (surplus - 1) + expected > -np.log(_CHANCE)).any():
+        raise ValueError(
+            "the references are the truths under test, which no draw is as close to: ranks would "
+            "be zero for exact posteriors too. Take points that do not depend on the truths."
+        )
+    same = is_draw.all(axis=1) & (n_equal == 1).all(axis=0)
+    if few.stop >= _FEWEST_TO_TELL and same.any():
+        raise ValueError(
+            f"the references are draw {int(same.any(axis=1).argmax())} of every simulation, which "
+            f"is ranked too. `references.Posterior()` holds the last draw out."
         )
 
 

@@ -86,12 +86,14 @@ class Balls:
         drawn = reference.draw(sims, rng)
         points, left = drawn if isinstance(drawn, HeldOut) else (drawn, sims)
         centres = references.reference_points(points, sims.n_sims, sims.n_dims)
+        references.refuse_own_points(centres, left)
         return cls(centres, _metrics.fit(metric, sims)), left
 
     def scores(self, block: Block) -> Array:
         points = double(block.points)
         centres = to_device_of(self.centres[block.where], points)
-        return self.metric(points if centres.ndim == 2 else points[:, :, None], centres)
+        points = points if centres.ndim == 2 else points[:, :, None]
+        return _metrics.distances(self.metric, points, centres)
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
         if isinstance(self.metric, _metrics.Fused):

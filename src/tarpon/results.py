@@ -62,13 +62,18 @@ class Result:
 
     @property
     def p_value(self) -> float:
-        """One p-value for all scores: exact for one score, the Bonferroni bound for several."""
+        """One p-value for all scores, exact for one score and the Bonferroni bound for several."""
         return verdict.familywise(self.p_values)
 
     @property
     def fractions(self) -> Floats:
         """The fraction of draws that score below the truth, the paper's f."""
         return self.ranks.values / self.ranks.n_draws
+
+    @property
+    def outcome(self) -> str:
+        """One of "inaccurate" and "no evidence against", at a level of 5 %."""
+        return "inaccurate" if self.p_value <= verdict.LEVEL else "no evidence against"
 
     @cached_property
     def verdict(self) -> str:
@@ -159,6 +164,7 @@ class Result:
         return {
             "schema": "tarpon-result-1",
             "test": self.test,
+            "outcome": self.outcome,
             "p_value": self.p_value,
             "p_values": dict(zip(self.names, self.p_values.tolist(), strict=True)),
             "verdict": self.verdict,

@@ -1,4 +1,4 @@
-"""Verdict: from ranks to words, and never more words than the test can carry."""
+"""Verdict: the flaw in ranks in words, and no more than the ranks support."""
 
 from enum import Enum
 from functools import cache
@@ -6,18 +6,18 @@ from functools import cache
 import numpy as np
 
 from ._base.text import Estimate, unsigned
-from ._base.types import Floats, Ints
-from .ranks import Ranks
+from ._base.types import Floats
+from .ranks import Ranks, held
 
 LEVEL = 0.05
-_CLEAR = 2.5  # standard errors from which a lean or a spread of ranks is worth a name
+_CLEAR = 2.5  # standard errors from which a lean or a spread of ranks is named
 
 
 class Reading(Enum):
-    """What the rank of a truth says about where it lies.
+    """Where a truth of low or high rank lies.
 
-    `SIDE`: below or above the draws (marginal SBC). `FAR`: on this or that side of the draws,
-    seen from a reference far away. `OUTWARD`: near the middle of the draws or far out (highest
+    `SIDE`: below or above the draws (marginal SBC). `FAR`: closer to a reference far away than
+    the draws, or farther from it. `OUTWARD`: near the middle of the draws or far out (highest
     density; balls around a reference inside the posterior). `MIXED`: none of these for sure.
     """
 
@@ -34,14 +34,14 @@ def sentence(
     names: tuple[str, ...],
     what: str = "parameters",
 ) -> str:
-    """Return what the ranks show, in words, with its size.
+    """Return the flaw in the ranks in words, with its size.
 
     Arguments:
         ranks: The ranks.
-        p_values: One a score.
-        reading: What a rank says.
-        names: One a score.
-        what: What scores are, for several of them: "parameters", say.
+        p_values: The p-value of each score, `(n_scores,)`.
+        reading: Where truths of low or high rank lie.
+        names: The name of each score.
+        what: The word for several scores, for example "parameters".
     """
     p_value = familywise(p_values)
     if p_value > LEVEL:
@@ -58,13 +58,13 @@ def sentence(
 def familywise(p_values: Floats) -> float:
     """Return one p-value for several scores on the same simulations (Bonferroni).
 
-    It holds whatever their dependence, and is exact for a single score.
+    It is valid for any dependence between them, and exact for a single score.
     """
     return min(1.0, len(p_values) * float(p_values.min()))
 
 
 def bias_and_width(ranks: Ranks) -> tuple[Estimate, Estimate]:
-    r"""Return how far, and how much too widely, the truths scatter, in posterior sd.
+    r"""Return the shift of the truths in posterior sd, and the factor of their scatter.
 
     From the normal scores :math:`z_i = \Phi^{-1}((r_i + 1/2) / (n + 1))` of one parameter:
     their mean is the shift of the truths against the draws. Their sd gives the factor by which
@@ -81,7 +81,7 @@ def bias_and_width(ranks: Ranks) -> tuple[Estimate, Estimate]:
 
 @cache
 def normal_scores(n_draws: int) -> Floats:
-    """Return the place of every rank in units of a normal posterior's sd, `(n_draws + 1,)`."""
+    """Return the normal score of every rank, in posterior sd, `(n_draws + 1,)`."""
     from scipy.special import ndtri
 
     return ndtri((np.arange(n_draws + 1) + 0.5) / (n_draws + 1))
@@ -89,28 +89,13 @@ def normal_scores(n_draws: int) -> Floats:
 
 @cache
 def _sd_of_scores(n_draws: int) -> tuple[Floats, Floats]:
-    """Return factors, and the sd of the normal scores of truths that scatter so much wider."""
+    """Return factors of scatter, and the sd of the normal scores of such truths."""
     from scipy.special import ndtr, ndtri
 
     z = ndtri((np.arange(1000) + 0.5) / 1000)
     factors = np.geomspace(0.01, 30, 200)
     ranks = np.floor((n_draws + 1) * ndtr(factors[:, None] * z)).astype(np.int64)
     return factors, normal_scores(n_draws)[np.minimum(ranks, n_draws)].std(axis=1)
-
-
-def held(values: Ints, n_draws: int, level: float, *, central: bool) -> Estimate:
-    """Return the share of truths whose ranks lie in the first, or central, `level` of all ranks.
-
-    The interval is exact (Clopper and Pearson).
-    """
-    from scipy.special import betaincinv
-
-    start = (1 - level) / 2 if central else 0.0
-    u = (values + 0.5) / (n_draws + 1)
-    inside, n = int(((u > start) & (u < start + level)).sum()), len(values)
-    low = betaincinv(inside, n - inside + 1, 0.025) if inside else 0.0
-    high = betaincinv(inside + 1, n - inside, 0.975) if inside < n else 1.0
-    return Estimate(inside / n, float(low), float(high))
 
 
 def _flaw(ranks: Ranks, reading: Reading) -> str:
@@ -134,8 +119,8 @@ def _leans(lean: float, spread: float) -> bool:
 def _side_words(ranks: Ranks, lean: float, spread: float) -> str:
     bias, width = bias_and_width(ranks)
     if _leans(lean, spread):
-        where = "low" if bias.value > 0 else "high"
-        return f"biased: the draws are too {where} by {unsigned(bias)} posterior sd"
+        side = "low" if bias.value > 0 else "high"
+        return f"biased: the draws are too {side} by {unsigned(bias)} posterior sd"
     if spread >= _CLEAR:
         return f"overconfident: the truths scatter {width} times as widely as the draws"
     if spread <= -_CLEAR:
@@ -161,7 +146,7 @@ def _outward_words(ranks: Ranks, lean: float, spread: float) -> str:
 
 
 def _width_words(size: float, holds: str) -> str:
-    """Return what it means that so many truths lie outside, in standard errors."""
+    """Return the flaw if truths lie too far out by some standard errors."""
     if size >= _CLEAR:
         return f"overconfident or biased: {holds}"
     if size <= -_CLEAR:

@@ -55,7 +55,7 @@ class TestPyMC:
                     compute_convergence_checks=False,
                 )  # fmt: skip
 
-    def test_verdicts(self, study, shown):
+    def test_pymc_verdicts(self, study, shown):
         theta, x = study(30)
         fits = {"fits": lambda mean: self.fits(x, mean)}
         right, wrong = verdicts(shown, "PyMC and ArviZ", fits, {"mu": theta}, x=x)
@@ -71,7 +71,7 @@ class TestPyMC:
         np.testing.assert_array_equal(first.samples, second.samples)
         both = from_mcmc(new, [{"twice": 2 * t, "mu": t} for t in theta])
         assert both.names == ("twice[0]", "twice[1]", "mu[0]", "mu[1]")
-        with pytest.raises(ValueError, match="fit 0 has no draws of nu: it holds mu, twice"):
+        with pytest.raises(ValueError, match="fit 0 has no draws of nu, but of mu, twice"):
             from_mcmc(old, {"nu": theta})
 
 
@@ -95,14 +95,14 @@ class TestNumPyro:
         chains = jax.vmap(one)(jax.random.split(jax.random.PRNGKey(0), len(x)), x)
         return [{"mu": chain} for chain in chains["mu"]]
 
-    def test_verdicts(self, study, shown):
+    def test_numpyro_verdicts(self, study, shown):
         theta, x = study(100)
         fits = {"fits": lambda mean: self.fits(x, mean)}
         right, wrong = verdicts(shown, "NumPyro", fits, {"mu": theta}, x=x)
         assert right > 0.01
         assert wrong == 0.001
 
-    def test_fits_are_taken_as_they_are(self, study):
+    def test_numpyro_fits_are_read_directly(self, study):
         theta, x = study(1)
         fit = self.run(jax.random.PRNGKey(1), x[0], 0.0)
         chains = fit.get_samples(group_by_chain=True)["mu"]
@@ -125,7 +125,7 @@ class TestEmcee:
             sampler.run_mcmc(start, 50, thin_by=6)  # emcee opens the file for every step it keeps
             yield path
 
-    def test_verdicts(self, study, shown, tmp_path):
+    def test_emcee_verdicts(self, study, shown, tmp_path):
         theta, x = study(25)
         files = {"files": lambda mean: self.files(tmp_path, x, mean)}
         right, wrong = verdicts(shown, "emcee", files, theta, x=x)
@@ -174,7 +174,7 @@ class TestCmdStan:
                 for chain in range(2)
             ]
 
-    def test_verdicts(self, study, shown, tmp_path):
+    def test_cmdstan_verdicts(self, study, shown, tmp_path):
         theta, x = study(60)
         fits = {"fits": lambda mean: self.fits(tmp_path, x, mean)}
         right, wrong = verdicts(shown, "CmdStan", fits, {"mu": theta[..., None]}, x=x)
@@ -219,7 +219,7 @@ class TestGetDist:
             weights[-1] += 1
         return np.array(steps), np.array(weights)
 
-    def test_verdicts(self, study, shown, tmp_path):
+    def test_getdist_verdicts(self, study, shown, tmp_path):
         theta, x = study(30)
         roots = {"roots": lambda mean: self.roots(tmp_path, x, mean)}
         truths = {"a": theta[:, 0], "b": theta[:, 1]}

@@ -183,11 +183,11 @@ assert same(tarpon.adapters.files.load("draws.pt"))
 
 @bare
 class TestBare:
-    def test_import_takes_nothing_along(self, environment, tmp_path):
+    def test_import_loads_no_extras(self, environment, tmp_path):
         code = "import sys, tarpon; print(*{n.partition('.')[0] for n in sys.modules})"
         assert not set(environment.run("-c", code, cwd=tmp_path).split()) & set(HEAVY.split())
 
-    def test_says_its_version(self, environment, tmp_path):
+    def test_command_prints_its_version(self, environment, tmp_path):
         said = environment.run("-m", "tarpon", "--version", cwd=tmp_path)
         assert tarpon.__version__ in said
         assert said == environment.run(

@@ -58,7 +58,28 @@ def host(array: ArrayLike) -> ArrayLike:
         return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
     if kind == "jax" and str(array.dtype) == "bfloat16":
         return np.asarray(array.astype("float32"))
-    return array.get() if kind == "cupy" else np.asarray(array)
+    return array.get() if kind == "cupy" else unmasked(array)
+
+
+def unmasked(numbers: ArrayLike) -> Array:
+    """Return numbers as a NumPy array, NaN where they are masked; masked integers become floats.
+
+    Masks are those of NumPy, of arrays in a list too, and the missing values of pandas.
+    """
+    if isinstance(numbers, list | tuple) and any(np.ma.isMaskedArray(row) for row in numbers):
+        numbers = np.ma.array(numbers)
+    if package(numbers) == "pandas" and _nullable(numbers):
+        return numbers.to_numpy(dtype=float, na_value=np.nan)
+    if not np.ma.is_masked(numbers) or numbers.dtype.kind not in "biuf":
+        return np.asarray(numbers)
+    return numbers.astype(np.promote_types(numbers.dtype, np.float16)).filled(np.nan)
+
+
+def _nullable(table: ArrayLike) -> bool:
+    """Return whether a table of pandas has numbers of its own types, which may be missing."""
+    dtypes = list(table.dtypes) if table.ndim == 2 else [table.dtype]
+    own = any(not isinstance(dtype, np.dtype) for dtype in dtypes)
+    return own and all(getattr(dtype, "kind", "O") in "biuf" for dtype in dtypes)
 
 
 def kind(array: Array) -> str:
@@ -147,3 +168,10 @@ class Window:
     def __getitem__(self, key: Any) -> Array:
         *before, where = key if isinstance(key, tuple) else (key,)
         return self.array[(*before, slice(where.start - self.start, where.stop - self.start))]
+
+
+def exact(theta: Array, dtype: np.dtype[Any]) -> Array:
+    """Return NumPy truths in the given type if that is exact, otherwise in double precision."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        same = theta.astype(dtype)
+    return same if np.array_equal(same, theta, equal_nan=True) else theta.astype(np.float64)

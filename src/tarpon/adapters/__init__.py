@@ -1,4 +1,4 @@
-"""Adapters: from what other tools write to `Simulations`."""
+"""Adapters: `Simulations` from the files and objects of other tools."""
 
 from .._base import lazy
 

@@ -1,17 +1,20 @@
-"""Torch: random numbers of its own that leave the global ones as they were."""
+"""Tensors for adapters, and seeds that leave the global random state unchanged."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._base import optional
 from .._base.types import ArrayLike
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def tensor(numbers: ArrayLike) -> Any:
-    """Return numbers as a tensor: one that is given as it is, others in single precision."""
+
+def tensor(numbers: ArrayLike) -> "Tensor":
+    """Return a tensor unchanged, and other numbers as a tensor in single precision."""
     torch = optional.package("torch")
     if isinstance(numbers, torch.Tensor):
         return numbers
@@ -20,14 +23,14 @@ def tensor(numbers: ArrayLike) -> Any:
 
 @contextmanager
 def seeded(seed: int, *place: int) -> Iterator[None]:
-    """Seed the global generators of torch and NumPy, and put them back as they were.
+    """Seed the global generators of torch and NumPy, and restore their state at the end.
 
     Arguments:
-        seed: The seed of all.
-        place: What these numbers are for.
+        seed: Seed of the whole call.
+        place: Integers that make the seed of this block its own.
     """
     torch = optional.package("torch")
-    state = np.random.get_state()  # noqa: NPY002  what other packages draw from
+    state = np.random.get_state()  # noqa: NPY002  other packages draw from it
     words = np.random.SeedSequence(seed, spawn_key=place).generate_state(2)
     with torch.random.fork_rng():
         torch.manual_seed(int(words[0]))

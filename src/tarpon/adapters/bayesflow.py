@@ -1,4 +1,4 @@
-"""BayesFlow: draws by name, simulations first."""
+"""Draws of BayesFlow: one array per variable, simulations first."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,13 +18,14 @@ def from_bayesflow(
     x: ArrayLike | None = None,
     on_invalid: str = "raise",
 ) -> Simulations:
-    """Take draws as BayesFlow returns them.
+    """Return simulations from draws of BayesFlow.
 
     Arguments:
-        samples: What `sample` returns: one array `(n_sims, n_draws, ...)` a variable.
-        theta: The true parameters, one array `(n_sims, ...)` a variable; others are ignored.
-        x: What was observed, of shape `(n_sims, ...)`.
-        on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
+        samples: Draws as `sample` returns them, one array `(n_sims, n_draws, ...)` per variable.
+        theta: True parameters, one array `(n_sims, ...)` per variable; further variables are
+            ignored.
+        x: Observations `(n_sims, ...)`.
+        on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -48,16 +49,17 @@ def from_workflow(
     on_invalid: str = "raise",
     rng: RNG = None,
 ) -> Simulations:
-    """Draw from a workflow or an approximator of BayesFlow.
+    """Draw from a workflow or an approximator of BayesFlow, and return simulations.
 
     Arguments:
-        workflow: Anything with BayesFlow's `sample`.
-        theta: The true parameters, one array `(n_sims, ...)` a variable; others are ignored.
-        x: The conditions, by name: all that the posterior is given.
-        n_draws: How many draws to make for each.
-        batch_size: How many simulations to draw for at a time.
-        on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
-        rng: The seed.
+        workflow: Workflow or approximator with BayesFlow's method `sample`.
+        theta: True parameters, one array `(n_sims, ...)` per variable; further variables are
+            ignored.
+        x: Conditions of the posterior, one array per variable.
+        n_draws: Number of draws per simulation.
+        batch_size: Number of simulations per batch.
+        on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
+        rng: Seed or generator.
     """
     seed = int(np.random.default_rng(arguments.seed(rng)).integers(2**31))
     samples = workflow.sample(
@@ -71,6 +73,6 @@ def from_workflow(
 
 
 def _side_by_side(x: Mapping[str, ArrayLike], n_sims: int) -> Array | None:
-    """Return conditions `(n_sims, n)`; those that all simulations share say nothing of any."""
-    own = {name: values for name, values in x.items() if np.shape(values)[:1] == (n_sims,)}
-    return _variables.columns(own, 1)[1] if own else None
+    """Return conditions `(n_sims, n)`, without those that all simulations share."""
+    per_sim = {name: values for name, values in x.items() if np.shape(values)[:1] == (n_sims,)}
+    return _variables.columns(per_sim, 1)[1] if per_sim else None

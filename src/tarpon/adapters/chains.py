@@ -1,7 +1,7 @@
-r"""Chains: Markov chains hold fewer draws than they have steps.
+r"""Markov chains, thinned to their effective sample size (ESS).
 
-Neighbouring steps are alike, so ranks among them pile up at both ends, as those of an
-overconfident posterior do. `thin` keeps so few of the steps that they are about independent.
+Neighbouring steps are correlated, so that truths pile up at the lowest and highest ranks, as for
+an overconfident posterior. `thin` keeps few enough steps that they are nearly independent.
 """
 
 import warnings
@@ -18,8 +18,8 @@ from ..simulations import Simulations, shapes
 __all__ = ["effective", "thin"]
 
 _TAILS = (0.05, 0.95)
-_FEWEST = 15  # draws that the chains of a typical simulation ought to be worth
-_SHORTEST = 10  # steps: below, what a chain is worth comes out the same, however it moves
+_LEAST_ESS = 15  # of a typical simulation; below, the estimate is unreliable
+_LEAST_STEPS = 10  # below, the estimate of the ESS does not depend on the chain
 
 
 def thin(
@@ -29,22 +29,22 @@ def thin(
     log_prob_chains: ArrayLike | Sequence[ArrayLike] | None = None,
     **more: Any,
 ) -> Simulations:
-    r"""Return simulations with so few steps of each chain that they are about independent.
+    r"""Return simulations with chains thinned until their steps are nearly independent.
 
-    Of :math:`m` steps that are worth :math:`n` independent draws, every
-    :math:`\lceil 2 m / n \rceil`-th is kept: at half their number, next to nothing is left of
-    the correlation. Short chains make :math:`n` uncertain, and those that seem better than they
-    are do harm, so :math:`n` is at most that of the median simulation. Simulations may
-    differ in their number of draws. The chains are taken to have forgotten where they began.
-    Needs arviz-stats.
+    Of :math:`m` steps with an effective sample size (ESS) of :math:`n`, every
+    :math:`\lceil 2 m / n \rceil`-th is kept: with half as many steps as the ESS, almost no
+    correlation is left. The ESS of short chains is uncertain, and too large a value does harm, so
+    :math:`n` is at most the ESS of the median simulation. Simulations may keep different numbers
+    of draws. The chains must be free of burn-in. Needs arviz-stats.
 
     Arguments:
-        chains: Of shape `(n_chains, n_steps, n_sims, n_dims)`, or `(n_steps, n_sims, n_dims)`
-            for one chain a simulation; or a list with one array `(n_chains, n_steps, n_dims)` or
-            `(n_steps, n_dims)` a simulation.
-        theta: The true parameters, `(n_sims, n_dims)`.
-        log_prob_chains: The log-density of every step, like `chains` without their last axis.
-        more: What else `Simulations` take.
+        chains: Steps of shape `(n_chains, n_steps, n_sims, n_dims)`, or `(n_steps, n_sims,
+            n_dims)` for one chain per simulation; or a list with one array per simulation,
+            `(n_chains, n_steps, n_dims)` or `(n_steps, n_dims)`.
+        theta: True parameters `(n_sims, n_dims)`.
+        log_prob_chains: Log-densities of the steps, of the shape of `chains` without the last
+            axis.
+        more: Further arguments of `Simulations`.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -53,59 +53,60 @@ def thin(
         >>> thin(steps, rng.normal(size=(20, 1))).draws.most < 300
         True
     """
-    each = _each(chains, 3)
-    _one_for_each(len(each), shapes.array("theta", theta))
+    by_sim = _by_simulation(chains, 3)
+    _same_number(len(by_sim), shapes.array("theta", theta))
     if log_prob_chains is None:
-        worth = [_worth(chain) for chain in each]
+        ess = [_smallest_ess(chain) for chain in by_sim]
     else:
-        densities = _each(log_prob_chains, 2)
-        worth = [_worth(*both) for both in zip(each, densities, strict=True)]
-    most = float(np.median(worth))
-    too_short = _too_short(int(np.median([chain.shape[1] for chain in each])), most)
+        densities = _by_simulation(log_prob_chains, 2)
+        ess = [_smallest_ess(*both) for both in zip(by_sim, densities, strict=True)]
+    most = float(np.median(ess))
+    too_short = _too_short(int(np.median([chain.shape[1] for chain in by_sim])), most)
     if too_short:
         warnings.warn(
-            f"{too_short}: draws that are not independent look overconfident.", stacklevel=2
+            f"{too_short}: posteriors look overconfident if draws are not independent.",
+            stacklevel=2,
         )
     every = [
         ceil(2 * chain.shape[0] * chain.shape[1] / min(n, most))
-        for chain, n in zip(each, worth, strict=True)
+        for chain, n in zip(by_sim, ess, strict=True)
     ]
     if log_prob_chains is not None:
         more["log_prob_samples"] = _steps(densities, every)
-    return Simulations(_steps(each, every), theta, **more)
+    return Simulations(_steps(by_sim, every), theta, **more)
 
 
-def _too_short(n_steps: int, worth: float) -> str:
-    """Return why typical chains are too short to be thinned well, and what to do, if they are."""
-    if n_steps < _SHORTEST:
+def _too_short(n_steps: int, ess: float) -> str:
+    """Return why typical chains are too short to be thinned, or nothing if they are not."""
+    if n_steps < _LEAST_STEPS:
         return (
-            f"chains of {n_steps} steps are too short to tell how many independent draws they are "
-            f"worth. Run them for {_SHORTEST} steps at least, better for hundreds"
+            f"chains of {n_steps} steps are too short to estimate their effective sample size. "
+            f"Run them for at least {_LEAST_STEPS} steps, better for hundreds"
         )
-    if worth < _FEWEST:
+    if ess < _LEAST_ESS:
         return (
-            f"the chains of a typical simulation are worth about {worth:.0f} independent draws, "
-            f"and below {_FEWEST} that is hardly more than a guess. Run them at least "
-            f"{ceil(_FEWEST / worth)} times as long"
+            f"the chains of a typical simulation have an effective sample size of about "
+            f"{ess:.0f}, and below {_LEAST_ESS} this estimate is unreliable. Run them at least "
+            f"{ceil(_LEAST_ESS / ess)} times as long"
         )
     return ""
 
 
-def _steps(each: list[Array], every: list[int]) -> list[Array]:
-    """Return some steps of all chains of a simulation, one after the other: one at least."""
-    rows = [chain.reshape(-1, *chain.shape[2:]) for chain in each]
+def _steps(by_sim: list[Array], every: list[int]) -> list[Array]:
+    """Return every k-th step of the chains of each simulation, concatenated: at least one."""
+    rows = [chain.reshape(-1, *chain.shape[2:]) for chain in by_sim]
     return [row[min(k, len(row)) - 1 :: k] for row, k in zip(rows, every, strict=True)]
 
 
 def effective(chain: ArrayLike, log_prob: ArrayLike | None = None) -> Floats:
-    """Return how many independent draws a simulation's chains are worth, score by score.
+    """Return the effective sample size (ESS) of the chains of a simulation, per score.
 
-    The smaller of the numbers for the bulk and for the tails (Vehtari et al., 2021), of every
-    parameter, of the distance from the mean, and of the log-density if there is one.
+    The scores are the parameters, the distance from the mean, and the log-density if given. The
+    ESS of a score is the smaller of its bulk and tail ESS (Vehtari et al., 2021).
 
     Arguments:
-        chain: Of shape `(n_chains, n_steps, n_dims)`.
-        log_prob: The log-density of every step, `(n_chains, n_steps)`.
+        chain: Steps of shape `(n_chains, n_steps, n_dims)`.
+        log_prob: Log-densities of the steps, `(n_chains, n_steps)`.
     """
     array_stats = _array_stats()
     scores = _scores(shapes.array("chain", chain).astype(float), log_prob)
@@ -116,7 +117,7 @@ def effective(chain: ArrayLike, log_prob: ArrayLike | None = None) -> Floats:
 
 
 def _scores(chain: Floats, log_prob: ArrayLike | None) -> Floats:
-    """Return what is ranked of every step, `(n_chains, n_steps, n_scores)`."""
+    """Return the scores of every step, `(n_chains, n_steps, n_scores)`."""
     sd = chain.std(axis=(0, 1))
     about = (chain - chain.mean(axis=(0, 1))) / np.where(sd > 0, sd, 1.0)
     scores = [chain, np.square(about).sum(axis=2, keepdims=True)]
@@ -125,45 +126,45 @@ def _scores(chain: Floats, log_prob: ArrayLike | None) -> Floats:
     return np.concatenate(scores, axis=2)
 
 
-def _worth(chain: Array, log_prob: Array | None = None) -> float:
-    """Return how many draws the chains of a simulation are worth, by the worst of its scores."""
-    worth = effective(chain, log_prob)
-    worth = worth[np.isfinite(worth)]  # a parameter that never varies has no such number
-    return max(1.0, float(worth.min())) if len(worth) else float(chain.shape[0] * chain.shape[1])
+def _smallest_ess(chain: Array, log_prob: Array | None = None) -> float:
+    """Return the effective sample size of a simulation, the smallest of all scores."""
+    ess = effective(chain, log_prob)
+    ess = ess[np.isfinite(ess)]  # a parameter that never varies has none
+    return max(1.0, float(ess.min())) if len(ess) else float(chain.shape[0] * chain.shape[1])
 
 
-def _each(chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
-    """Return one array `(n_chains, n_steps, ...)` a simulation."""
+def _by_simulation(chains: ArrayLike | Sequence[ArrayLike], n_axes: int) -> list[Array]:
+    """Return one array `(n_chains, n_steps, ...)` per simulation."""
     if isinstance(chains, list | tuple):
         rows = [shapes.array("chains", chain) for chain in chains]
     else:
-        whole = shapes.array("chains", chains)
-        if whole.ndim not in (n_axes, n_axes + 1):
-            wanted = ("n_chains", "n_steps", "n_sims", "n_dims")[: n_axes + 1]
+        steps = shapes.array("chains", chains)
+        if steps.ndim not in (n_axes, n_axes + 1):
+            axes = ("n_chains", "n_steps", "n_sims", "n_dims")[: n_axes + 1]
             raise ValueError(
-                f"chains must be ({', '.join(wanted)}), or without the first axis for one chain "
-                f"each, but got {whole.shape}."
+                f"chains must be ({', '.join(axes)}), or without the first axis for one chain "
+                f"per simulation, but got {steps.shape}."
             )
-        rows = list(np.moveaxis(whole, 2, 0) if whole.ndim == n_axes + 1 else whole.swapaxes(0, 1))
+        rows = list(np.moveaxis(steps, 2, 0) if steps.ndim == n_axes + 1 else steps.swapaxes(0, 1))
     rows = [row[None] if row.ndim == n_axes - 1 else row for row in rows]
     for i, row in enumerate(rows):
         if row.ndim != n_axes or row.shape[1] < 4:
             raise ValueError(
-                f"the chains of simulation {i} must be (n_chains, n_steps, n_dims) with 4 steps "
-                f"at least, but got {row.shape}."
+                f"the chains of simulation {i} must be (n_chains, n_steps, n_dims) with at least "
+                f"4 steps, but got {row.shape}."
             )
     return rows
 
 
-def _one_for_each(n_given: int, theta: Array) -> None:
-    if theta.ndim and n_given != len(theta):
+def _same_number(n_sims: int, theta: Array) -> None:
+    if theta.ndim and n_sims != len(theta):
         raise ValueError(
-            f"`chains` must be (n_chains, n_steps, n_sims, n_dims) with the {len(theta)} "
-            f"simulations of `theta`, or a list with one array for each of them, but they are of "
-            f"{n_given}."
+            f"`chains` must be (n_chains, n_steps, n_sims, n_dims), or a list with one array per "
+            f"simulation, for the {len(theta)} simulations of `theta`, but got {n_sims} "
+            f"simulations."
         )
 
 
 def _array_stats() -> Any:
-    user = "the effective number of draws"
+    user = "the effective sample size"
     return optional.package("arviz_stats.base", user=user).array_stats

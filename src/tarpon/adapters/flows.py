@@ -1,7 +1,7 @@
-"""Flows: draws and log-densities of LAMPE, zuko, and of whatever gives torch distributions."""
+"""Draws and log-densities of LAMPE, zuko and other functions that return torch distributions."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from .._base.types import RNG, Array, ArrayLike
 from ..simulations import Simulations
 from . import _torch
 from .sampler import problem, told
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def from_flow(
@@ -28,17 +31,17 @@ def from_flow(
     """Draw from a conditional distribution of torch, with the log-densities of draws and truths.
 
     Arguments:
-        estimator: An `NPE` of LAMPE, a flow of zuko, or any function that takes observations
-            `(n, ...)` and returns a distribution with `sample((n_draws,))` and `log_prob`.
-        theta: The true parameters, of shape `(n_sims, n_dims)`.
-        x: What was observed, of shape `(n_sims, ...)`.
-        n_draws: How many draws to make for each.
-        batch_size: How many observations to draw for at a time.
-        names: One name a parameter.
-        on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
-        rng: The seed. That of torch stays as it is.
-        progress: Called as `progress(stage, n_done, n_total)`; without it a bar is shown, on a
-            terminal or in a notebook.
+        estimator: `NPE` of LAMPE, flow of zuko, or a function of observations `(n, ...)` that
+            returns a distribution with `sample((n_draws,))` and `log_prob`.
+        theta: True parameters `(n_sims, n_dims)`.
+        x: Observations `(n_sims, ...)`.
+        n_draws: Number of draws per simulation.
+        batch_size: Number of observations per batch.
+        names: Names, one per parameter.
+        on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
+        rng: Seed or generator. The global seeds of torch and NumPy are not changed.
+        progress: Function called as `progress(stage, n_done, n_total)`; by default a progress
+            bar.
 
     Example:
         >>> from torch.distributions import Independent, Normal
@@ -50,16 +53,16 @@ def from_flow(
     """
     truths, observed = problem(theta, x, n_draws)
     n_sims, seed = len(truths), arguments.seed(rng)
-    each_x, each_theta = _torch.tensor(x), _torch.tensor(truths)
-    distribution: Callable[[Any], Any] = getattr(estimator, "flow", estimator)
+    conditions, targets = _torch.tensor(x), _torch.tensor(truths)
+    distribution: Callable[[Tensor], Any] = getattr(estimator, "flow", estimator)
     size = arguments.positive("batch_size", batch_size)
     parts = [slice(start, start + size) for start in range(0, n_sims, size)]
     batches = (
-        _batch(distribution, each_x[part], each_theta[part], n_draws, (seed, part.start))
+        _batch(distribution, conditions[part], targets[part], n_draws, (seed, part.start))
         for part in parts
     )
-    found = [batch for _, batch in told(enumerate(batches), len(parts), progress)]
-    samples, densities = (np.concatenate(part, axis=1) for part in zip(*found, strict=True))
+    drawn = [batch for _, batch in told(enumerate(batches), len(parts), progress)]
+    samples, densities = (np.concatenate(part, axis=1) for part in zip(*drawn, strict=True))
     return Simulations(
         samples,
         truths,
@@ -72,13 +75,17 @@ def from_flow(
 
 
 def _batch(
-    distribution: Callable[[Any], Any], x: Any, theta: Any, n_draws: int, seeds: tuple[int, int]
+    distribution: "Callable[[Tensor], Any]",
+    x: "Tensor",
+    theta: "Tensor",
+    n_draws: int,
+    seeds: tuple[int, int],
 ) -> tuple[Array, Array]:
-    """Return the draws for a few observations, and log-densities of the truths and of them."""
+    """Return the draws for a batch of observations, and the log-densities of truths and draws."""
     torch = optional.package("torch")
     with torch.no_grad(), _torch.seeded(*seeds):
-        given = distribution(x)
-        draws = given.sample((n_draws,))
+        posterior = distribution(x)
+        draws = posterior.sample((n_draws,))
         truths = theta.to(draws)[None]
-        densities = given.log_prob(torch.cat([truths, draws]))
+        densities = posterior.log_prob(torch.cat([truths, draws]))
     return arrays.host(draws), arrays.host(densities)

@@ -1,4 +1,4 @@
-"""GetDist's text: the chains of cosmology, with weights in the first column."""
+"""Text files of GetDist: chains of cosmology, with weights in the first column."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,29 +25,28 @@ def from_getdist(
     x: ArrayLike | None = None,
     on_invalid: str = "raise",
 ) -> Simulations:
-    """Read chains as CosmoMC, Cobaya and GetDist write them, one root for each simulation.
+    """Read chains of CosmoMC, Cobaya and GetDist, one root per simulation.
 
-    Where all weights are integers, they say how often a step was repeated, and chains are thinned
-    to as many draws as they are worth. Where they are not, draws are weighted.
+    If all weights are integers, they count how often a step was repeated, and chains are thinned
+    to their effective sample size. Otherwise draws are weighted.
 
     Arguments:
-        roots: For each simulation, what the names of its files begin with: `root.txt`, or
-            `root_1.txt`, `root_2.txt` and so on, one a chain; and `root.paramnames`.
-        theta: The true parameters: one array `(n_sims,)` a parameter, or such a mapping for each
-            simulation, or `(n_sims, n_dims)` in the order of the parameters.
-        discard: How many of the first rows of every chain to leave out, since these still
-            remember where they began.
-        variables: What to test; without it, what truths are named of, or all parameters that are
-            not derived from others.
-        x: What was observed, of shape `(n_sims, ...)`.
-        on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
+        roots: Beginnings of the names of the files, one per simulation: `root.txt`, or
+            `root_1.txt`, `root_2.txt` and so on, one per chain; and `root.paramnames`.
+        theta: True parameters: one array `(n_sims,)` per parameter, or one mapping from parameters
+            to values per simulation, or `(n_sims, n_dims)` in the order of the parameters.
+        discard: Number of burn-in rows to discard at the start of every chain.
+        variables: Parameters to test; by default those named in `theta`, or all that are not
+            derived.
+        x: Observations `(n_sims, ...)`.
+        on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
     """
     runs = [_Run.read(Path(root), discard) for root in roots]
     first = runs[0].sampled if runs else []
     wanted = _fits.some(_fits.named(theta, variables) or first)
     if all((weights == weights.round()).all() for run in runs for weights in run.weights):
-        each = (run.repeated(wanted, k) for k, run in enumerate(runs))
-        return _fits.thinned(each, theta, wanted, x=x, on_invalid=on_invalid)
+        by_sim = (run.repeated(wanted, k) for k, run in enumerate(runs))
+        return _fits.thinned(by_sim, theta, wanted, x=x, on_invalid=on_invalid)
     log_weights: Any = [_logarithm(np.concatenate(run.weights)) for run in runs]
     return Simulations(
         [np.concatenate(run.columns(wanted, k)) for k, run in enumerate(runs)],
@@ -81,24 +80,25 @@ class _Run:
             kept = [line for line in lines if not line.startswith("#")][discard:]
             numbers = _fits.table(path, kept, None, _LEADING + len(names))
             if not (np.isfinite(numbers[:, 0]) & (numbers[:, 0] >= 0)).all():
-                raise ValueError(f"{str(path)!r} holds weights that are negative or infinite.")
+                raise ValueError(f"{str(path)!r} contains negative, NaN or infinite weights.")
             weights.append(numbers[:, 0])
             rows.append(numbers[:, _LEADING:])
         return cls(names, sampled, weights, rows)
 
     def columns(self, wanted: Sequence[str], k: int) -> list[Array]:
-        """Return the numbers of some parameters, `(n_rows, n_dims)` a chain."""
+        """Return the numbers of some parameters, `(n_rows, n_dims)` per chain."""
         place = {name: j for j, name in enumerate(self.names)}
         order = list(_fits.picked(place, wanted, k).values())
         return [rows[:, order] for rows in self.rows]
 
     def repeated(self, wanted: Sequence[str], k: int) -> dict[str, Array]:
-        """Return all steps of each parameter, `(n_chains, n_steps)`, from the longest chains the
-        last ones.
+        """Return the steps of each parameter, `(n_chains, n_steps)`.
+
+        All chains are cut to the last steps, as many as the shortest has.
         """
         total = sum(float(weights.sum()) for weights in self.weights)
         if total > _MOST_STEPS:
-            raise ValueError(f"fit {k} repeats its steps {total:g} times: thin it first.")
+            raise ValueError(f"fit {k} has {total:g} steps with their repeats: thin it first.")
         both = zip(self.columns(wanted, k), self.weights, strict=True)
         steps = [np.repeat(rows, weights.astype(int), axis=0) for rows, weights in both]
         n_steps = min(len(chain) for chain in steps)
@@ -108,18 +108,19 @@ class _Run:
 
 def _files(root: Path) -> list[Path]:
     """Return the files of all chains of a root."""
-    one = root.with_name(f"{root.name}.txt")
+    single = root.with_name(f"{root.name}.txt")
     numbered = (path for path in root.parent.glob("*.txt") if path.stem.startswith(root.name))
     ends = {path.stem[len(root.name) :]: path for path in numbered}
     chains = {
         int(end[1:]): path for end, path in ends.items() if end[:1] in "_." and end[1:].isdigit()
     }
-    found = [chains[k] for k in sorted(chains)] or [one] * one.exists()
-    if not found:
+    paths = [chains[k] for k in sorted(chains)] or [single] * single.exists()
+    if not paths:
         raise FileNotFoundError(
-            f"there are no chains of {str(root)!r}: neither {one.name!r} nor {root.name}_1.txt."
+            f"there are no chains of {str(root)!r}: neither {single.name!r} nor "
+            f"'{root.name}_1.txt' exists."
         )
-    return found
+    return paths
 
 
 def _logarithm(weights: Array) -> Array:

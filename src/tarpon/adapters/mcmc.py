@@ -1,13 +1,13 @@
-"""Markov chains: fits of ArviZ, PyMC and NumPyro, and the files of CmdStan and emcee.
+"""Markov chains: fits of ArviZ, PyMC and NumPyro, and files of CmdStan and emcee.
 
-There is one fit for each simulation. Chains are thinned to as many draws as they are worth.
+There is one fit per simulation. Chains are thinned to their effective sample size.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from ..simulations import Simulations
 from . import _fits, chains
 from ._fits import Truths
 
-_MOST_GROWTH = 1100  # deflate makes no more of a byte
+if TYPE_CHECKING:
+    import h5py
+
+_MOST_GROWTH = 1100  # bytes that deflate unpacks from one byte, at most
 
 
 def from_mcmc(
@@ -28,17 +31,18 @@ def from_mcmc(
     x: ArrayLike | None = None,
     on_invalid: str = "raise",
 ) -> Simulations:
-    """Take chains that are in memory, one fit for each simulation.
+    """Return simulations from chains in memory, one fit per simulation.
 
     Arguments:
-        fits: What PyMC's `sample` returns, or ArviZ reads: anything with a group `posterior` whose
-            variables have dimensions `chain` and `draw`; or an `MCMC` of NumPyro; or one array
-            `(n_chains, n_steps, ...)` a variable.
-        theta: The true parameters: one array `(n_sims, ...)` a variable, or such a mapping for
-            each simulation, or `(n_sims, n_dims)` in the order of the variables.
-        variables: What to test; without it, what truths are named of, or all.
-        x: What was observed, of shape `(n_sims, ...)`.
-        on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
+        fits: Fits as PyMC's `sample` returns or ArviZ reads them, with a group `posterior` whose
+            variables have dimensions `chain` and `draw`; or `MCMC` objects of NumPyro; or mappings
+            with one array `(n_chains, n_steps, ...)` per variable.
+        theta: True parameters: one array `(n_sims, ...)` per variable, or one mapping from
+            variables to values per simulation, or an array `(n_sims, n_dims)` in the order of the
+            variables.
+        variables: Variables to test; by default those named in `theta`, or all.
+        x: Observations `(n_sims, ...)`.
+        on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -46,12 +50,12 @@ def from_mcmc(
         >>> from_mcmc(fits, {"mu": rng.normal(size=20)}).names
         ('mu',)
     """
-    each = (_chains(fit) for fit in fits)
-    return _fits.thinned(each, theta, variables, x=x, on_invalid=on_invalid)
+    by_sim = (_chains(fit) for fit in fits)
+    return _fits.thinned(by_sim, theta, variables, x=x, on_invalid=on_invalid)
 
 
 def _chains(fit: Any) -> Mapping[str, ArrayLike]:
-    """Return one array `(n_chains, n_steps, ...)` a variable."""
+    """Return one array `(n_chains, n_steps, ...)` per variable."""
     if hasattr(fit, "get_samples"):
         return dict(fit.get_samples(group_by_chain=True))
     if isinstance(fit, Mapping) and "posterior" not in fit:
@@ -60,7 +64,8 @@ def _chains(fit: Any) -> Mapping[str, ArrayLike]:
         posterior = fit["posterior"]
     except (KeyError, TypeError) as error:
         raise TypeError(
-            f"a fit must have a group `posterior`, or chains by name, but is {type(fit).__name__}."
+            f"a fit must have a group `posterior`, or be a mapping from variables to chains, but "
+            f"got {type(fit).__name__}."
         ) from error
     data = posterior.to_dataset() if hasattr(posterior, "to_dataset") else posterior
     return {str(name): data[name].transpose("chain", "draw", ...) for name in data.data_vars}
@@ -74,19 +79,19 @@ def from_cmdstan(
     x: ArrayLike | None = None,
     on_invalid: str = "raise",
 ) -> Simulations:
-    """Read what CmdStan writes, one fit for each simulation.
+    """Read CSV files of CmdStan, one fit per simulation.
 
     Arguments:
-        fits: The CSV files of each simulation: one, or a list with one a chain. Steps of the
-            warmup that are in the files are left out.
-        theta: As in `from_mcmc`.
-        variables: What to test; without it, what truths are named of, or all but those of the
-            sampler itself, whose names end with `__`.
-        x: What was observed, of shape `(n_sims, ...)`.
-        on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
+        fits: CSV files per simulation: one file, or a list with one file per chain. Warmup steps
+            in the files are skipped.
+        theta: True parameters, as in `from_mcmc`.
+        variables: Variables to test; by default those named in `theta`, or all except the
+            sampler's own, whose names end with `__`.
+        x: Observations `(n_sims, ...)`.
+        on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
     """
-    each = (_cmdstan_fit(_paths(fit)) for fit in fits)
-    return _fits.thinned(each, theta, variables, x=x, on_invalid=on_invalid)
+    by_sim = (_cmdstan_fit(_paths(fit)) for fit in fits)
+    return _fits.thinned(by_sim, theta, variables, x=x, on_invalid=on_invalid)
 
 
 def _paths(fit: str | Path | Sequence[str | Path]) -> list[str | Path]:
@@ -94,7 +99,7 @@ def _paths(fit: str | Path | Sequence[str | Path]) -> list[str | Path]:
 
 
 def _cmdstan_fit(paths: Sequence[str | Path]) -> dict[str, Array]:
-    """Return one array `(n_chains, n_steps, ...)` a variable."""
+    """Return one array `(n_chains, n_steps, ...)` per variable."""
     read = [_cmdstan_chain(path) for path in paths]
     header, n_steps = read[0][0], min(len(rows) for _, rows in read)
     if any(names != header for names, _ in read):
@@ -108,15 +113,15 @@ def _cmdstan_fit(paths: Sequence[str | Path]) -> dict[str, Array]:
         if not name.endswith("__"):
             index = tuple(int(part) - 1 for part in place)
             places.setdefault(name, []).append((index, column))
-    return {name: _folded(steps, found) for name, found in places.items()}
+    return {name: _folded(steps, columns) for name, columns in places.items()}
 
 
 def _folded(steps: Array, places: list[tuple[tuple[int, ...], int]]) -> Array:
-    """Return the columns of one variable in its own shape; Stan writes them columns first."""
+    """Return the columns of a variable in its shape; Stan writes the first index fastest."""
     shape = tuple(max(ends) + 1 for ends in zip(*(index for index, _ in places), strict=True))
     order = [column for _, column in sorted(places)]
     if len(order) != np.prod(shape, dtype=int):
-        raise ValueError(f"{len(order)} columns make no variable of shape {shape}.")
+        raise ValueError(f"a variable of shape {shape} cannot have {len(order)} columns.")
     return steps[..., order].reshape(*steps.shape[:2], *shape)
 
 
@@ -126,20 +131,20 @@ def _cmdstan_chain(path: str | Path) -> tuple[list[str], Array]:
     rows = [line for line in lines if line and not line.startswith("#")]
     settings = dict(re.findall(r"^#\s*(\w+) = (\w+)", "\n".join(lines), re.MULTILINE))
     if len(rows) < 2:
-        raise ValueError(f"{str(path)!r} cannot be read as CmdStan's CSV: it holds no draws.")
+        raise ValueError(f"{str(path)!r} cannot be read as CmdStan's CSV: it contains no draws.")
     header = rows[0].split(",")
     return header, _fits.table(path, rows[1 + _n_warmup(path, settings) :], ",", len(header))
 
 
 def _n_warmup(path: str | Path, settings: Mapping[str, str]) -> int:
-    """Return how many of the first rows belong to the warmup."""
+    """Return the number of rows at the start that belong to the warmup."""
     if settings.get("save_warmup") not in ("1", "true"):
         return 0
     try:
         return ceil(int(settings["num_warmup"]) / int(settings["thin"]))
     except (KeyError, ValueError, ZeroDivisionError) as error:
         raise ValueError(
-            f"{str(path)!r} holds its warmup, but does not say how long that is."
+            f"{str(path)!r} contains warmup steps, but not their number (num_warmup, thin)."
         ) from error
 
 
@@ -152,16 +157,15 @@ def from_emcee(
     x: ArrayLike | None = None,
     on_invalid: str = "raise",
 ) -> Simulations:
-    """Read the HDF5 files that emcee writes, one for each simulation. Needs h5py.
+    """Read HDF5 files of emcee, one per simulation. Needs h5py.
 
     Arguments:
-        files: The files of an `HDFBackend`.
-        theta: The true parameters, of shape `(n_sims, n_dims)`.
-        discard: How many of the first steps of every walker to leave out, since these still
-            remember where they began.
-        names: One name a parameter.
-        x: What was observed, of shape `(n_sims, ...)`.
-        on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
+        files: Files of an `HDFBackend`, one per simulation.
+        theta: True parameters `(n_sims, n_dims)`.
+        discard: Number of burn-in steps to discard at the start of every walker.
+        names: Names, one per parameter.
+        x: Observations `(n_sims, ...)`.
+        on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
     """
     steps = [_walkers(path)[:, discard:] for path in files]
     return chains.thin(steps, theta, names=names, x=x, on_invalid=on_invalid)
@@ -176,18 +180,18 @@ def _walkers(path: str | Path) -> Array:
             chain = _own(_own(file, "mcmc"), "chain")
             n_steps = int(file["mcmc"].attrs["iteration"])
             if chain.nbytes > _MOST_GROWTH * path.stat().st_size or chain.ndim != 3:
-                raise ValueError(f"`chain` is {chain.shape}, which the file cannot hold")
+                raise ValueError(f"`chain` is said to be {chain.shape}, too large for the file")
             return np.asarray(chain[:n_steps]).swapaxes(0, 1)
     except (OSError, KeyError, ValueError, RuntimeError) as error:
         raise ValueError(f"{str(path)!r} cannot be read as a file of emcee: {error}.") from error
 
 
-def _own(group: Any, name: str) -> Any:
-    """Return what a file itself holds under a name: links may lead to any other file."""
+def _own(group: "h5py.Group", name: str) -> "h5py.Group | h5py.Dataset":
+    """Return a group or dataset that is stored in the file itself, and not behind a link."""
     h5py = optional.package("h5py")
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
         raise ValueError(f"`{name}` is missing, or a link")
-    found = group[name]
-    if isinstance(found, h5py.Dataset) and (found.external or found.is_virtual):
-        raise ValueError(f"`{name}` is kept in another file")
-    return found
+    item = group[name]
+    if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
+        raise ValueError(f"`{name}` is stored in another file")
+    return item

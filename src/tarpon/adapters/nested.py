@@ -1,4 +1,4 @@
-"""Nested sampling: weighted draws, more of them for one simulation than for the next."""
+"""Nested sampling: weighted draws, in different numbers per simulation."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -20,17 +20,17 @@ def from_dynesty(
     x: ArrayLike | None = None,
     on_invalid: str = "raise",
 ) -> Simulations:
-    """Take the results of dynesty, one for each simulation.
+    """Return simulations from results of dynesty, one per simulation.
 
-    The weights of nested sampling belong to the run, so that a truth has none: draws are resampled
-    by weight, and what is found is called approximate.
+    The weights of nested sampling depend on the run, so that a truth has no weight. Draws are
+    therefore resampled by weight, and results are marked as approximate.
 
     Arguments:
-        results: What `sampler.results` are: anything with `samples`, `logwt` and `logz`.
-        theta: The true parameters, of shape `(n_sims, n_dims)`.
-        names: One name a parameter.
-        x: What was observed, of shape `(n_sims, ...)`.
-        on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
+        results: Objects like `sampler.results`, with `samples`, `logwt` and `logz`.
+        theta: True parameters `(n_sims, n_dims)`.
+        names: Names, one per parameter.
+        x: Observations `(n_sims, ...)`.
+        on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
     """
     runs = list(results)
     samples = [np.asarray(run.samples) for run in runs]
@@ -47,15 +47,15 @@ def from_bilby(
     x: ArrayLike | None = None,
     on_invalid: str = "raise",
 ) -> Simulations:
-    """Read the results that bilby writes as JSON, one for each simulation.
+    """Read JSON results of bilby, one file per simulation.
 
-    The truths are the parameters that were injected, which travel along.
+    The truths are the injected parameters, which the files contain.
 
     Arguments:
-        files: The files, `label_result.json`.
-        variables: What to test; without it, all parameters that were searched for.
-        x: What was observed, of shape `(n_sims, ...)`.
-        on_invalid: What to do with simulations that hold NaN: `"raise"` or `"drop"`.
+        files: Files `label_result.json`, one per simulation.
+        variables: Variables to test; by default all search parameters.
+        x: Observations `(n_sims, ...)`.
+        on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
     """
     samples, truths = [], []
     for k, path in enumerate(files):
@@ -70,7 +70,7 @@ def from_bilby(
 
 
 def _result(path: str | Path) -> dict[str, Any]:
-    """Return what a file says, which holds draws and what was injected."""
+    """Return the content of a file, which must contain draws and injected parameters."""
     text = _fits.text(path, "a result of bilby")
     try:
         result = json.loads(text)
@@ -82,8 +82,8 @@ def _result(path: str | Path) -> dict[str, Any]:
         ) from error
     if not whole or not isinstance(result.get("injection_parameters"), dict):
         raise ValueError(
-            f"{str(path)!r} must hold `injection_parameters`: without them no truth is known. "
-            f"Pass `injection_parameters=` to `bilby.run_sampler`."
+            f"{str(path)!r} must contain `injection_parameters`, the true parameters. Pass "
+            f"`injection_parameters=` to `bilby.run_sampler`."
         )
     return dict(result)
 

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._base.arrays import host
+from .._base.arrays import exact, host
 from .._base.types import Array, Floats, Ints
-from ._terms import Constants, exact, gap, prepare
+from ._terms import Constants, gap, prepare
 
 _SINGLE = ("float16", "bfloat16", "float32")
 

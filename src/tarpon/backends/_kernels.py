@@ -14,11 +14,24 @@ from typing import Any
 
 import numpy as np
 
+from .._base.arrays import exact
 from .._base.threads import each, n_threads_for, share
 from .._base.types import Array, Floats, Ints
-from ._memory import blocks, window, working
-from ._rows import Pair, extent_rows, l1, l2, long_rows, order, periodic, short_rows, smaller_rows
-from ._terms import centred, exact, prepare
+from ._rows import (
+    Pair,
+    blocks,
+    extent_rows,
+    l1,
+    l2,
+    long_rows,
+    order,
+    periodic,
+    short_rows,
+    smaller_rows,
+    window,
+    working,
+)
+from ._terms import centred, prepare
 from ._vectors import N_COLUMNS, N_ROWS
 
 _CACHED_BYTES = 2**19  # of truths that fit into a cache

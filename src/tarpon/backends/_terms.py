@@ -55,13 +55,6 @@ def prepare(
     return Constants(truth, away, table)
 
 
-def exact(theta: Array, dtype: np.dtype[Any]) -> Array:
-    """Return NumPy truths in the given type if that is exact, otherwise in double precision."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        same = theta.astype(dtype)
-    return same if np.array_equal(same, theta, equal_nan=True) else theta.astype(np.float64)
-
-
 def gap(term: str, draws: Array, constants: Constants, centre: int, xp: Any) -> Any:
     """Return how much farther than the truth draws are from a centre, `(n_draws, n_sims)`."""
     truth, away, (scale, turn, per_turn) = constants

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import Field, asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import regions
 from .._base import arguments, arrays, optional
-from .._base.text import Estimate, dropped, stated
+from .._base.text import Estimate, stated
 from .._base.types import RNG, Array, ArrayLike, Floats
 from .._version import __version__
 from ..engine import Engine
@@ -21,7 +21,7 @@ from ..simulations.stored import Stored
 from ..simulations.weights import Draws
 from . import families, power, swaps
 from .evidence import Evidence, marginal_p_values
-from .findings import Finding, findings, warnings
+from .findings import Finding, Kind, findings, warnings
 from .parameters import Effects, Parameter, measure
 from .power import Detectable
 from .statistics import combine
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-_MOST_PRINTED = 4
-# What a study must be able to see before its silence says anything.
+# What a study must be able to see before a pass means anything.
 _TELLING_BIAS, _TELLING_WIDTH = 0.5, 0.3
 
 Score = Region | Callable[[Array, Array | None], Array] | tuple[ArrayLike, ArrayLike]
@@ -42,10 +41,10 @@ class Family:
     """One angle of the test.
 
     Arguments:
-        name: Its name.
-        sees: What it looks for.
+        name: The name of the angle.
+        sees: The flaw that it sees.
         p_value: Its own exact p-value.
-        adjusted: The same, adjusted for the number of families.
+        adjusted: The p-value adjusted for the number of families.
     """
 
     name: str
@@ -56,7 +55,7 @@ class Family:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Check:
-    """What all angles together say.
+    """The answer of all angles together.
 
     Arguments:
         p_value: Exact for all families together, at any size of the study.
@@ -65,13 +64,13 @@ class Check:
         families: Every angle with its p-values, most telling first.
         parameters: Bias, width and coverage, parameter by parameter.
         detectable: The smallest errors that this study would have caught.
-        warnings: What is odd about the draws, whatever the test says.
+        warnings: Warnings about the draws, whatever the test says.
         n_sims: The number of simulations.
-        draws: How many draws each has.
-        n_dropped: How many invalid simulations were left out.
+        draws: The number of draws per simulation.
+        n_dropped: The number of invalid simulations that were left out.
         n_swaps: The number of swaps.
-        seed: The integer that gives this check again, as `rng=`.
-        evidence: What stands behind the findings, for tables and figures.
+        seed: The integer that reproduces this check, as `rng=`.
+        evidence: The numbers behind the findings, for tables and figures.
     """
 
     p_value: float
@@ -107,8 +106,8 @@ class Check:
         """Write one HTML file with everything that the check found, for a browser or a mail.
 
         Arguments:
-            path: Where it goes.
-            name: What was checked, for the title.
+            path: The path of the file.
+            name: The name of what was checked, for the title.
         """
         from .. import report
 
@@ -116,7 +115,7 @@ class Check:
 
     @property
     def citation(self) -> str:
-        """The papers behind the test, to cite along with tarpon."""
+        """The papers behind the test, to cite with tarpon."""
         return CITATION
 
     def _repr_html_(self) -> str:
@@ -128,23 +127,23 @@ class Check:
         """Return one of the tables as a pandas DataFrame.
 
         Arguments:
-            table: "findings", "families" or "parameters". What comes with an interval has three
-                columns: `bias`, `bias_low` and `bias_high`, say.
+            table: "findings", "families" or "parameters". A number with an interval has three
+                columns, for example `bias`, `bias_low` and `bias_high`.
 
         Example:
             >>> check = tarpon.check(tarpon.problems.zoo("narrow", n_dims=2, rng=0), rng=0)
             >>> list(check.to_frame("families").columns)
             ['name', 'sees', 'p_value', 'adjusted']
         """
-        kind = _TABLES[arguments.one_of("table", table, list(_TABLES))]
-        rows = [_row(entry) for entry in getattr(self, table)]
-        empty = None if rows else [field.name for field in fields(kind)]
-        return optional.package("pandas").DataFrame(rows, columns=empty)
+        record = _TABLES[arguments.one_of("table", table, list(_TABLES))]
+        rows = [_cells(entry) for entry in getattr(self, table)]
+        columns = [column for field in fields(record) for column in _columns(field)]
+        return optional.package("pandas").DataFrame(rows, columns=columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""
         return {
-            "schema": "tarpon-check-1",
+            "schema": "tarpon-check-2",
             "outcome": self.outcome,
             "p_value": self.p_value,
             "level": self.level,
@@ -177,7 +176,9 @@ class Check:
         )
 
     def __str__(self) -> str:
-        return "\n".join(_summary(self))
+        from . import words
+
+        return words.summary(self)
 
 
 def check(
@@ -206,7 +207,7 @@ def check(
         theta: The true parameters, `(n_sims, n_dims)`.
         x: The observations, `(n_sims, ...)`. Without them, an estimator that ignores the data
             cannot be told from one that uses them.
-        names: One name a parameter.
+        names: Names, one per parameter.
         scores: More scores by name: a function of `theta` and `x`, a region, or arrays of values
             for draws and truths.
         summary: A function of the observations that returns what matters in them; of stored
@@ -246,7 +247,7 @@ def _checked(
     n_swaps: int,
     seed: int,
 ) -> Check:
-    """Swap truths with draws, and say what that shows."""
+    """Swap truths with draws, and return the answer."""
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
     sums = families.swapped(
         sims if scores else without(sims, "x"),
@@ -255,7 +256,7 @@ def _checked(
         n_swaps=n_swaps,
         rng=swapping,
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
-        beside=measure,
+        measure=measure,
     )
     by_family = families.families(sums)
     combined = combine(np.column_stack(list(by_family.values())), families.weights(by_family))
@@ -291,20 +292,25 @@ def _families(names: Iterable[str], single: Floats, adjusted: Floats) -> tuple[F
 _TABLES = {"findings": Finding, "families": Family, "parameters": Parameter}
 
 
-def _row(entry: Finding | Family | Parameter) -> dict[str, str | float]:
-    """Return a line of a table, with intervals spread over three columns."""
-    row: dict[str, str | float] = {}
+def _columns(field: Field[Any]) -> list[str]:
+    """Return the columns of a field in a table: three for a number with an interval."""
+    if field.type in (Estimate, Estimate | None):
+        return [field.name, f"{field.name}_low", f"{field.name}_high"]
+    return [field.name]
+
+
+def _cells(entry: Finding | Family | Parameter) -> list[str | float | None]:
+    """Return a row of a table."""
+    cells: list[str | float | None] = []
     for field in fields(entry):
         value = getattr(entry, field.name)
         if isinstance(value, Estimate):
-            row |= {
-                field.name: value.value,
-                f"{field.name}_low": value.low,
-                f"{field.name}_high": value.high,
-            }
+            cells += [value.value, value.low, value.high]
+        elif isinstance(value, tuple):
+            cells.append(", ".join(value))
         else:
-            row[field.name] = ", ".join(value) if isinstance(value, tuple) else value
-    return row
+            cells += [value.value if isinstance(value, Kind) else value] * len(_columns(field))
+    return cells
 
 
 def _region(score: Score, sims: Simulations) -> Region:
@@ -329,31 +335,3 @@ def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Ar
     step = passes.step(sims)
     parts = (sims.x[start : start + step] for start in range(0, sims.n_sims, step))
     return np.concatenate([shapes.array("summary(x)", summary(part)) for part in parts])
-
-
-def _summary(check: Check) -> list[str]:
-    """Return what a colleague would say."""
-    exact = "approximate" if check.draws.approximate else "exact"
-    lines = [
-        f"{check.outcome.upper()}  {stated('p', check.p_value, 3)} ({exact}, {check.n_swaps} "
-        f"swaps), {check.n_sims} simulations{dropped(check.n_dropped)} × {check.draws} × "
-        f"{len(check.parameters)} parameter{'s' * (len(check.parameters) > 1)}"
-    ]
-    lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings[:_MOST_PRINTED], 1)]
-    if len(check.findings) > _MOST_PRINTED:
-        lines.append(f"  and {len(check.findings) - _MOST_PRINTED} more in `findings`")
-    if check.findings:
-        lines.append("  Seen by: " + ", ".join(_seen_by(check)))
-    lines.append(f"  With 90% probability this study would have caught {check.detectable}.")
-    lines += [f"  Warning: {warning}" for warning in check.warnings]
-    if check.outcome == "too few to say":
-        lines.append(
-            "  More simulations are needed before silence means anything: "
-            f"tarpon.plan({len(check.parameters)}, bias=0.3) says how many."
-        )
-    return lines
-
-
-def _seen_by(check: Check) -> list[str]:
-    seen = [family.name for family in check.families if family.adjusted <= check.level]
-    return seen[:6] or ["no family alone, all of them together"]

@@ -1,8 +1,8 @@
-r"""Beyond bias and width: what else shows in ranks once these two are taken out.
+r"""Confounders: which flaws remain in the ranks after removing bias and width.
 
-Truths that lie to one side of their draws, or scatter more widely, raise the statistics of every
-other flaw along. So before one is named beside them, it is looked for again, in ranks that are
-measured by what bias and width alone would do to them.
+Truths that lie to one side of their draws, or scatter more widely, also inflate the statistic of
+every other flaw. So before another flaw is named beside them, it is looked for again, in ranks
+that are measured by what bias and width alone would do to them.
 
 Where draws are standard normal, let truths be :math:`b + s t` with :math:`t` standard normal. Of
 :math:`n` draws, a truth has a binomial number below it, so that a rank :math:`r` is as likely as
@@ -11,11 +11,11 @@ Where draws are standard normal, let truths be :math:`b + s t` with :math:`t` st
           \qquad h_m(r) = \mathrm{E}\left[\frac{He_m(t)}{\sqrt{m!}} \,\middle|\, r\right].
 
 All :math:`h_m` have mean zero under such truths. Setting the means of the first two to zero gives
-the likeliest :math:`b` and :math:`s`; the third and fourth are what is left of skewness and tails.
+the likeliest :math:`b` and :math:`s`; the third and fourth measure the skewness and tails that
+remain.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -38,11 +38,11 @@ class Shifted:
     """Ranks of truths that are shifted and scaled among normal draws, in several parameters.
 
     Arguments:
-        shift: Of the truths, in sd of the draws, `(n_dims,)`.
-        scale: How widely they scatter, in the same units, `(n_dims,)`.
+        shift: The shift :math:`b` of the truths, in sd of the draws, `(n_dims,)`.
+        scale: The scatter :math:`s` of the truths, in the same units, `(n_dims,)`.
         places: The share of the truths at each place, `(n_places, n_dims)`.
-        share: Of the truths that have each rank, `(n_ranks, n_dims)`.
-        moments: What each rank says of the truth, `(4, n_ranks, n_dims)`.
+        share: The share of the truths that have each rank, `(n_ranks, n_dims)`.
+        moments: The moments :math:`h_m` of each rank, `(4, n_ranks, n_dims)`.
     """
 
     shift: Floats
@@ -60,32 +60,32 @@ class Shifted:
             >>> bool(abs(ranks.means(ranks.share)).max() < 1e-9)
             True
         """
-        places, moments = _places(shift, scale)
+        places, integrals = _places(shift, scale)
         share = chances @ places
-        said = chances @ moments / np.maximum(share, 1e-300)
-        return cls(shift, scale, places, share, said)
+        moments = chances @ integrals / np.maximum(share, 1e-300)
+        return cls(shift, scale, places, share, moments)
 
     @classmethod
     def fitted(cls, chances: Floats, histogram: Ints) -> "Shifted":
-        """Return those under which ranks are likeliest, by expectation and maximisation."""
+        """Return the shift and scale that make ranks likeliest, by expectation maximisation."""
         n_dims = histogram.shape[1]
-        found = cls.of(chances, np.zeros(n_dims), np.ones(n_dims))
+        fit = cls.of(chances, np.zeros(n_dims), np.ones(n_dims))
         for _ in range(_MOST_STEPS):
-            mean, square, _, _ = found.means(histogram)
+            mean, square, _, _ = fit.means(histogram)
             if max(abs(mean).max(), abs(square).max()) < _CLOSE:
                 break
             wider = np.sqrt((1 + np.sqrt(2.0) * square - mean**2).clip(min=0.01))
-            scale = (found.scale * wider).clip(*_SCALES)
-            found = cls.of(chances, found.shift + found.scale * mean, scale)
-        return found
+            scale = (fit.scale * wider).clip(*_SCALES)
+            fit = cls.of(chances, fit.shift + fit.scale * mean, scale)
+        return fit
 
     def means(self, histogram: Array) -> Floats:
-        """Return the means of what ranks say, `(4, n_dims)`."""
+        """Return the means of the moments over ranks, `(4, n_dims)`."""
         return (self.moments * histogram).sum(axis=1) / histogram.sum(axis=0)
 
     @property
     def standard(self) -> Floats:
-        """What each rank says, with variance one, `(4, n_ranks, n_dims)`."""
+        """The moments of each rank, with variance one, `(4, n_ranks, n_dims)`."""
         return self.moments / np.sqrt((self.share * self.moments**2).sum(axis=1, keepdims=True))
 
     def outside(self, n_draws: int) -> Floats:
@@ -120,20 +120,26 @@ def _places(shift: Floats, scale: Floats) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class Beyond:
-    """What else is wrong beside bias and width.
+class Remaining:
+    """The flaws that remain beside bias and width, by their p-values, which are approximate.
 
     Arguments:
-        p_values: By flaw: how likely what is left of it would be. Approximate.
+        skewed: The p-value of the remaining skewness.
+        tails: The p-value of the remaining tails.
+        bias_by_data: The p-value of a remaining bias along the data.
+        width_by_data: The p-value of a remaining width error along the data.
         outside: The share of truths that bias and width put beyond all draws, `(n_dims,)`.
     """
 
-    p_values: dict[str, float]
+    skewed: float
+    tails: float
+    bias_by_data: float
+    width_by_data: float
     outside: Floats
 
     @classmethod
-    def of(cls, sums: Sums, effects: Effects) -> "Beyond":
-        """Return what is left once every parameter is shifted and scaled to be right."""
+    def of(cls, sums: Sums, effects: Effects) -> "Remaining":
+        """Return the flaws that remain once every parameter is shifted and scaled to be right."""
         ranks = _among_fewer(effects.ranks)
         chosen, features = set(sums.chosen.tolist()), sums.features
         skewness, tails, trends = [], [], []
@@ -143,39 +149,37 @@ class Beyond:
             first, second, third, fourth = standard[:, column, k]
             width, all_tails = width + second, all_tails + fourth
             tails.append(_error(fourth))
-            # Heavy tails on both sides make noise of odd moments, too.
+            # Heavy tails on both sides also make the odd moments noisier.
             skewness.append(_error(third if tails[-1] < _HEAVY else _scaled(third)))
             trends.append(_errors(first, _centred(effects.mean[:, [k]])))
             if k in chosen:
                 trends.append(_errors(first, features))
-        left = {
-            "skewed": np.array(skewness),
-            "wrong tails": np.array([*tails, _error(_scaled(all_tails))]),
-            "bias by data": np.concatenate(trends),
-            "width by data": _errors(_scaled(_centred(width)), features),
-        }
-        return cls({name: _p_value(errors) for name, errors in left.items()}, outside)
+        return cls(
+            skewed=_p_value(np.array(skewness)),
+            tails=_p_value(np.array([*tails, _error(_scaled(all_tails))])),
+            bias_by_data=_p_value(np.concatenate(trends)),
+            width_by_data=_p_value(_errors(_scaled(_centred(width)), features)),
+            outside=outside,
+        )
 
 
 def _fitted(histogram: Ints, n_draws: int) -> tuple[Floats, Floats]:
-    """Return what ranks say beyond bias and width, and the share of truths outside all draws."""
+    """Return moments of ranks beyond bias and width, and the share of truths outside all draws."""
     fine = chances(len(histogram) - 1)
     coarse, standard, outside = _pooled(fine), [], []
     for start in range(0, histogram.shape[1], _AT_ONCE):
-        some = histogram[:, start : start + _AT_ONCE]
-        standard.append(Shifted.fitted(fine, some).standard.astype(np.float32))
-        outside.append(Shifted.fitted(coarse, _pooled(some)).outside(n_draws))
+        columns = histogram[:, start : start + _AT_ONCE]
+        standard.append(Shifted.fitted(fine, columns).standard.astype(np.float32))
+        outside.append(Shifted.fitted(coarse, _pooled(columns)).outside(n_draws))
     return np.concatenate(standard, axis=2), np.concatenate(outside)
 
 
 def _among_fewer(ranks: Ranks) -> Ranks:
-    """Return the ranks among some of the draws, which are enough and quick to compute with."""
+    """Return the ranks among a random few of the draws, which is quicker and enough."""
     if ranks.n_draws <= _MOST_DRAWS:
         return ranks
-    some = np.random.default_rng(0).hypergeometric(
-        ranks.values, ranks.n_draws - ranks.values, _MOST_DRAWS
-    )
-    return Ranks(some, _MOST_DRAWS)
+    among = np.random.default_rng(0).hypergeometric
+    return Ranks(among(ranks.values, ranks.n_draws - ranks.values, _MOST_DRAWS), _MOST_DRAWS)
 
 
 def _pooled(rows: Array) -> Array:
@@ -195,18 +199,18 @@ def _scaled(values: Floats) -> Floats:
     return values / (values.std() or 1.0)
 
 
-def _error(values: Floats) -> Any:
+def _error(values: Floats) -> float:
     """Return a sum over simulations in standard errors, of values with variance one."""
-    return values.sum() / np.sqrt(len(values))
+    return float(values.sum() / np.sqrt(len(values)))
 
 
 def _errors(values: Floats, along: Floats) -> Floats:
-    """Return the same of products, one a column of `along`."""
+    """Return the sums of products with each column of `along` in standard errors."""
     return values @ along / np.sqrt(np.square(along).sum(axis=0)).clip(min=1e-300)
 
 
 def _p_value(errors: Floats) -> float:
-    """Return that of the largest of several errors, adjusted for their number."""
+    """Return the p-value of the largest of several errors, adjusted for their number."""
     from scipy.special import ndtr
 
     return float(min(1.0, 2 * ndtr(-abs(errors).max(initial=0.0)) * max(errors.size, 1)))

@@ -1,4 +1,4 @@
-"""Evidence: what stands behind the words of a check, for its tables and figures."""
+"""Evidence: the ranks, pairs, directions and trends behind the findings of a check."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -14,10 +14,10 @@ from ..results import Result
 from ..simulations import Simulations
 from ..simulations.weights import Draws
 from ..verdict import Reading
-from .families import MOST_FEATURES, SCORE
+from .families import MOST_FEATURES
 from .parameters import Effects
 from .statistics import adjusted, log_ratio
-from .swaps import RANK, Sums
+from .swaps import Sums
 
 _MOST_KEPT = 10
 _MOST_TRENDS = 4
@@ -31,9 +31,9 @@ class Pair:
     """Two parameters, and how the normal scores of their ranks correlate.
 
     Arguments:
-        names: Their names.
+        names: The names of the parameters.
         truths: The correlation of the truths.
-        draws: The same of the draws: for accurate posteriors they agree up to noise.
+        draws: The correlation of the draws: for accurate posteriors they agree up to noise.
         p_value: Exact, and adjusted for the number of pairs.
     """
 
@@ -45,10 +45,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Direction:
-    """One parameter, given those before it, and how far it is off in standard errors.
+    """One parameter given those before it, with its errors in standard errors.
 
     Arguments:
-        name: Its name.
+        name: The name of the parameter.
         given: The number of parameters before it.
         bias: The shift of the truths among the draws.
         width: The scatter of the truths among the draws.
@@ -64,14 +64,14 @@ class Direction:
 
 @dataclass(frozen=True)
 class Trend:
-    """How an error changes with something that is known before the truth.
+    """How an error changes along a feature of the data, or along a posterior mean.
 
     Arguments:
         name: The parameter whose bias changes; none if it is the width of all.
-        along: What it changes with; the data are standardised.
-        place: The median of that in each bin, `(n_bins,)`.
+        along: The feature; the data are standardised.
+        place: The median of the feature in each bin, `(n_bins,)`.
         error: Bias or width in each bin, as in `Parameter`, with 95 % intervals.
-        p_value: Exact, and adjusted for everything of the kind that was looked at.
+        p_value: Exact, and adjusted for the number of trends of the kind.
     """
 
     name: str | None
@@ -82,12 +82,12 @@ class Trend:
 
 
 @dataclass(frozen=True)
-class Looked(Generic[Item]):
-    """Everything of one kind that was looked at, and the worst of it.
+class Tested(Generic[Item]):
+    """All pairs, directions or trends that were tested, and the worst of them.
 
     Arguments:
-        n: How many there were.
-        n_failed: How many have a p-value of the level of the check or less.
+        n: The number of them.
+        n_failed: The number with a p-value at or below the level of the check.
         worst: The worst few, worst first, whether they failed or not.
     """
 
@@ -97,13 +97,13 @@ class Looked(Generic[Item]):
 
     @property
     def failed(self) -> tuple[Item, ...]:
-        """Those of the worst that failed."""
+        """The worst few, as far as they failed."""
         return self.worst[: self.n_failed]
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What stands behind the words of a check.
+    """The numbers behind the findings of a check.
 
     Arguments:
         marginals: The ranks of every parameter. Ties are broken as the check broke them.
@@ -111,19 +111,19 @@ class Evidence:
             draws, by the estimator's density if given, by your own scores. May be empty.
         pairs: Correlations.
         directions: Parameters, given those before them.
-        slopes: Biases that follow the posterior's mean.
-        by_data: Biases that follow the data.
-        widths: Widths that follow the data.
+        slopes: Biases along the parameter's own posterior mean.
+        by_data: Biases along the data.
+        widths: Widths along the data.
         has_x: Whether observations were given.
     """
 
     marginals: Result
     joint: tuple[Result, ...]
-    pairs: Looked[Pair]
-    directions: Looked[Direction]
-    slopes: Looked[Trend]
-    by_data: Looked[Trend]
-    widths: Looked[Trend]
+    pairs: Tested[Pair]
+    directions: Tested[Direction]
+    slopes: Tested[Trend]
+    by_data: Tested[Trend]
+    widths: Tested[Trend]
     has_x: bool
 
     @classmethod
@@ -143,7 +143,7 @@ class Evidence:
         trends = _Trends(names, sums, effects, _feature_names(names, data, label, sums), level)
         return cls(
             _marginals(effects.ranks, names, seed, draws),
-            tuple(_joint(sums.measured, effects.ranks.n_draws, seed, draws)),
+            tuple(_joint(sums, effects.ranks.n_draws, seed, draws)),
             _pairs(names, sums, level),
             _directions(names, sums, level),
             trends.slopes(),
@@ -166,43 +166,42 @@ class Evidence:
 
 
 def marginal_p_values(sums: Sums) -> Floats:
-    """Return a p-value of each parameter, adjusted for their number."""
+    """Return the p-value of each parameter, adjusted for their number."""
     return adjusted(log_ratio(sums.moments["marginals"][: sums.n_rows]).sum(axis=1))
 
 
 def _marginals(ranks: Ranks, names: tuple[str, ...], seed: int, draws: Draws) -> Result:
-    # As small as they can be, since there is one for every simulation and parameter.
+    # In as few bytes as possible, since there is one per simulation and parameter.
     values = ranks.values.astype(np.min_scalar_type(ranks.n_draws))
     return Result("SBC", Ranks(values, ranks.n_draws), Reading.SIDE, names, seed, draws)
 
 
-def _joint(measured: dict[str, Array], n_draws: int, seed: int, draws: Draws) -> Iterable[Result]:
+def _joint(sums: Sums, n_draws: int, seed: int, draws: Draws) -> Iterable[Result]:
     known = {"centre": "distance from the centre", "density": "the estimator's density"}
-    for name, values in measured.items():
-        part = name.removeprefix(RANK)
-        if name.startswith(RANK) and (part in known or part.startswith(SCORE)):
-            ranks = Ranks(np.asarray(values).astype(np.int64), n_draws)
+    for part, ranks in sums.ranks.items():
+        if part in known or part in sums.own:
             reading = Reading.OUTWARD if part in known else Reading.MIXED
-            named = known.get(part, part.removeprefix(SCORE))
-            yield Result("joint", ranks, reading, (named,), seed, draws)
+            name = known[part] if part in known else sums.own[part]
+            values = Ranks(np.asarray(ranks).astype(np.int64), n_draws)
+            yield Result("joint", values, reading, (name,), seed, draws)
 
 
 def _ranked(
     statistics: Floats, level: float, item: Callable[[int, float], Item], most: int = _MOST_KEPT
-) -> Looked[Item]:
-    """Return what was looked at by statistics `(n_rows, n)`, of which large ones are suspect."""
+) -> Tested[Item]:
+    """Return all items by their statistics `(n_rows, n)`, of which the largest are worst."""
     if not statistics.shape[1]:
-        return Looked(0, 0, ())
+        return Tested(0, 0, ())
     p_values = adjusted(statistics)
     order = np.lexsort((-statistics[0], p_values))[:most]
-    return Looked(
+    return Tested(
         len(p_values),
         int((p_values <= level).sum()),
         tuple(item(int(k), float(p_values[k])) for k in order),
     )
 
 
-def _pairs(names: tuple[str, ...], sums: Sums, level: float) -> Looked[Pair]:
+def _pairs(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Pair]:
     a, b = np.triu_indices(len(sums.chosen), 1)
     truths, draws = sums.correlations[:, a, b]
 
@@ -213,9 +212,9 @@ def _pairs(names: tuple[str, ...], sums: Sums, level: float) -> Looked[Pair]:
     return _ranked(abs(sums.pairs[:, a, b]), level, pair)
 
 
-def _directions(names: tuple[str, ...], sums: Sums, level: float) -> Looked[Direction]:
+def _directions(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Direction]:
     if "residuals" not in sums.moments:
-        return Looked(0, 0, ())
+        return Tested(0, 0, ())
     moments = sums.moments["residuals"][: sums.n_rows]
 
     def direction(k: int, p_value: float) -> Direction:
@@ -228,20 +227,20 @@ def _directions(names: tuple[str, ...], sums: Sums, level: float) -> Looked[Dire
 def _feature_names(
     names: tuple[str, ...], data: Array | None, label: str, sums: Sums
 ) -> Callable[[int], str]:
-    """Return what the features of the data are called."""
+    """Return a function that names the features of the data."""
     if data is None:
         return lambda k: f"the posterior mean of {names[k]}"
     size = prod(data.shape[1:])
     if size > MOST_FEATURES:
         return lambda k: f"principal component {k + 1} of {label}"
     if size > sums.features.shape[1]:
-        return lambda k: f"number {k} of those of {label} that vary"
+        return lambda k: f"number {k} of {label}, constants left out"
     return lambda k: label if size == 1 else f"{label}[{k}]"
 
 
 @dataclass(frozen=True, eq=False)
 class _Trends:
-    """Finds out how errors change with what is known."""
+    """Finds how errors change along what is known."""
 
     names: tuple[str, ...]
     sums: Sums
@@ -249,13 +248,13 @@ class _Trends:
     feature: Callable[[int], str]
     level: float
 
-    def slopes(self) -> Looked[Trend]:
-        return self._found(
+    def slopes(self) -> Tested[Trend]:
+        return self._worst(
             abs(self.sums.slope[: self.sums.n_rows]),
             lambda k: (k, "its posterior mean", self.effects.mean[:, k]),
         )
 
-    def by_data(self) -> Looked[Trend]:
+    def by_data(self) -> Tested[Trend]:
         data = abs(self.sums.data)
         n_features = data.shape[2]
 
@@ -263,26 +262,28 @@ class _Trends:
             k, feature = divmod(place, n_features)
             return int(self.sums.chosen[k]), *self._feature(feature)
 
-        return self._found(data.reshape(len(data), -1), bias)
+        return self._worst(data.reshape(len(data), -1), bias)
 
-    def widths(self) -> Looked[Trend]:
-        return self._found(abs(self.sums.data_width), lambda k: (None, *self._feature(k)))
+    def widths(self) -> Tested[Trend]:
+        return self._worst(abs(self.sums.data_width), lambda k: (None, *self._feature(k)))
 
     def _feature(self, k: int) -> tuple[str, Floats]:
         return self.feature(k), self.sums.features[:, k]
 
-    def _found(
-        self, statistics: Floats, look: Callable[[int], tuple[int | None, str, Floats]]
-    ) -> Looked[Trend]:
+    def _worst(
+        self, statistics: Floats, described: Callable[[int], tuple[int | None, str, Floats]]
+    ) -> Tested[Trend]:
+        """Return trends by their statistics; `described` gives parameter, feature and values."""
+
         def trend(place: int, p_value: float) -> Trend:
-            k, along, values = look(place)
+            k, along, values = described(place)
             bins = _bins(values)
-            some = [self.effects.some(where) for where in bins]
+            effects = [self.effects.subset(sims) for sims in bins]
             return Trend(
                 None if k is None else self.names[k],
                 along,
-                tuple(float(np.median(values[where])) for where in bins),
-                tuple(each.width() if k is None else each.bias(k) for each in some),
+                tuple(float(np.median(values[sims])) for sims in bins),
+                tuple(part.width() if k is None else part.bias(k) for part in effects),
                 p_value,
             )
 
@@ -290,6 +291,6 @@ class _Trends:
 
 
 def _bins(values: Floats) -> list[Ints]:
-    """Return which simulations are in bins with about as many of them each."""
+    """Return the simulations in each of some bins, about as many in all of them."""
     n_bins = max(1, min(_MOST_BINS, len(values) // _FEWEST_IN_BIN))
     return np.array_split(np.argsort(values, kind="stable"), n_bins)

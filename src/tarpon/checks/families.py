@@ -1,4 +1,4 @@
-"""The portfolio of `check`: what is ranked, and the families of statistics made of it."""
+"""Families: the regions that `check` ranks truths in, and the statistics made of the ranks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from ..regions import (
     Residuals,
 )
 from ..simulations import Simulations, shapes
+from .labellings import Part, Plants
 from .statistics import log_mean_exp, log_ratio, standardise
-from .swaps import Part, Plants, Sums, swap
+from .swaps import Sums, swap
 
 N_BALLS = 16
 MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are made
 MOST_FEATURES = 64
-SCORE = "score: "  # names the families of scores of the user's own
 _ROW_BYTES = 16 * 2**20
-_TIED = 0.01  # the share of tied points from which ties are worth a family
+_TIED = 0.01  # the share of tied points from which ties have a family
 
 # Families with few scores, directed at what goes wrong most often, count twice.
 _TWICE = ("bias", "width", "scale", "data width")
@@ -43,12 +43,12 @@ SEES = {
     "radial": "the distribution of the distance from the centre is wrong",
     "posterior balls": "the shape of the posterior is wrong anywhere",
     "random balls": "TARP with many random references",
-    "slope": "the bias of a parameter follows its posterior mean",
+    "slope": "the bias of a parameter depends on its posterior mean",
     "residuals": "one parameter is wrong, given those before it",
     "directions": "a shift in any direction",
     "pairs": "the correlation of two parameters is wrong",
-    "data": "the bias of a parameter follows the data; without them, posterior means",
-    "data width": "the width follows the data; without them, posterior means",
+    "data": "the bias of a parameter depends on the data; without them, on posterior means",
+    "data width": "the width depends on the data; without them, on posterior means",
     "density": "the estimator's own density is wrong",
     "ties": "truths and draws are rounded differently",
 }
@@ -62,14 +62,14 @@ def swapped(
     n_swaps: int,
     rng: Generator,
     plants: Plants | None = None,
-    beside: Callable[[Simulations], Results] | None = None,
+    measure: Callable[[Simulations], Results] | None = None,
 ) -> Sums:
     """Go over the simulations once, and return the sums that all families are made of.
 
-    Without data, errors are looked for that depend on the centre of the points.
+    Without data, the centre of the points takes their place.
     """
     place, sketch, label = rng.spawn(3)
-    centres = sims.centres()  # first, since where the draws are stored they bring the box along
+    centres = sims.centres()  # first: for stored draws, this pass also finds the box
     return swap(
         sims,
         parts(sims, scores, place),
@@ -78,28 +78,29 @@ def swapped(
         most_chosen=MOST_CHOSEN,
         rng=label,
         plants=plants,
-        beside=beside,
+        measure=measure,
     )
 
 
 def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> dict[str, Part]:
-    """Return what is ranked: the regions of the portfolio, and the user's own scores."""
-    chosen = {
+    """Return the regions and the user's own scores, by name."""
+    ranked = {
         "marginals": Part(HalfLines()),
         "centre": Part(FromCentre()),
         "draws": Part(FromDraws(N_BALLS), pooled=True),
         "points": Part(FromPoints(_RandomPoints.of(sims, rng), sims.width()), pooled=True),
     }
     if sims.n_dims > 1:
-        chosen["residuals"] = Part(Residuals())
+        ranked["residuals"] = Part(Residuals())
     if sims.log_prob_samples is not None:
-        chosen["density"] = Part(HighestDensity())
-    return chosen | {SCORE + name: Part(region) for name, region in scores.items()}
+        ranked["density"] = Part(HighestDensity())
+    own = {f"score: {name}": Part(region, own=name) for name, region in scores.items()}
+    return ranked | own
 
 
 @dataclass(frozen=True, eq=False)
 class _RandomPoints:
-    """Points uniform in the box, drawn when a block asks for them: too many to be kept."""
+    """Points uniform in the box, drawn when a block needs them: too many to keep."""
 
     low: Floats
     high: Floats
@@ -117,9 +118,9 @@ class _RandomPoints:
 
 
 def features(data: Array, rng: Generator) -> Floats:
-    """Return standardised numbers of each simulation's data, `(n_sims, n_features)`.
+    """Return standardised features of each simulation's data, `(n_sims, n_features)`.
 
-    The data themselves where they are few, and otherwise their leading principal components.
+    The features are the data themselves, or their leading principal components if they are many.
     """
     if prod(data.shape[1:]) > MOST_FEATURES:
         columns = _principal(_Columns.of(data), rng)
@@ -150,7 +151,7 @@ def _principal(columns: "_Columns", rng: Generator) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """Standardised columns of data, a few rows at a time; those that never vary are zero."""
+    """Standardised columns of data, a few rows at a time; constant columns are zero."""
 
     data: Array
     mean: Floats
@@ -158,7 +159,7 @@ class _Columns:
 
     @classmethod
     def of(cls, data: Array) -> "_Columns":
-        """Measure the columns of data."""
+        """Return the columns of data with their means and sd."""
         plain = cls(data, np.zeros(1), np.ones(1))
         mean = sum(rows.sum(axis=0) for _, rows in plain) / plain.n_rows
         shapes.finite("observations (or `summary(x)`)", mean)
@@ -187,18 +188,23 @@ def _standard(columns: Floats) -> Floats:
     return columns[:, varies] / sd[varies]
 
 
-def moment_families(
-    moments: Mapping[str, Floats], slope: Floats, ties: Floats, share_tied: float, n_rows: int
-) -> dict[str, Floats]:
-    """Return the statistics made of moments alone, `(rows,)` each: logarithms of ratios."""
-    one = log_ratio(moments["marginals"])
+def families(sums: Sums) -> dict[str, Floats]:
+    """Return the statistic of every family for the real labelling and the swaps."""
+    real_and_swapped = sums.with_rows(lambda values: values[: sums.n_rows])
+    return moment_families(real_and_swapped) | product_families(sums)
+
+
+def moment_families(sums: Sums) -> dict[str, Floats]:
+    """Return the statistics made of moments alone, one per row: logarithms of ratios."""
+    moments, n_rows = sums.moments, sums.n_rows
+    single = log_ratio(moments["marginals"])
     whole = standardise(moments["marginals"].sum(axis=2), n_rows)
     centre, draws, points = (moments[name][..., 0] for name in ("centre", "draws", "points"))
     scale = standardise(whole[:, 1] + centre[:, 0] + points[:, 1], n_rows)
     families = {
-        "bias": log_mean_exp(one[:, 0]),
-        "location and scale": log_mean_exp(one[:, :2].sum(axis=1)),
-        "marginals": log_mean_exp(one.sum(axis=1)),
+        "bias": log_mean_exp(single[:, 0]),
+        "location and scale": log_mean_exp(single[:, :2].sum(axis=1)),
+        "marginals": log_mean_exp(single.sum(axis=1)),
         "width": log_ratio(whole[:, 1]),
         "tails": log_ratio(whole[:, 3]),
         "centre": log_ratio(centre[:, 0]),
@@ -206,9 +212,7 @@ def moment_families(
         "radial": log_ratio(centre[:, :3]).sum(axis=1),
         "posterior balls": log_ratio(draws[:, :3]).sum(axis=1),
         "random balls": log_ratio(points[:, :2]).sum(axis=1),
-        "slope": log_mean_exp(
-            namespace(slope).column_stack([log_ratio(slope), _whole_slope(slope, n_rows)])
-        ),
+        "slope": _slope(sums.slope, n_rows),
     }
     if "residuals" in moments:
         residuals = moments["residuals"]
@@ -216,20 +220,21 @@ def moment_families(
         families["directions"] = 0.5 * (residuals[:, 0] ** 2).sum(axis=1)
     if "density" in moments:
         families["density"] = log_ratio(moments["density"][:, :3, 0]).sum(axis=1)
-    if share_tied > _TIED:
-        families["ties"] = log_ratio(ties)
-    for name in moments:
-        if name.startswith(SCORE):
-            families[name] = log_mean_exp(log_ratio(moments[name]).sum(axis=1))
+    if sums.share_tied > _TIED:
+        families["ties"] = log_ratio(sums.ties)
+    for name in sums.own:
+        families[name] = log_mean_exp(log_ratio(moments[name]).sum(axis=1))
     return {name: host(values) for name, values in families.items()}
 
 
-def _whole_slope(slope: Floats, n_rows: int) -> Floats:
-    return log_ratio(standardise(slope.sum(axis=1), n_rows))
+def _slope(slope: Floats, n_rows: int) -> Floats:
+    """Return what speaks for a slope of any one parameter, or of all together."""
+    whole = log_ratio(standardise(slope.sum(axis=1), n_rows))
+    return log_mean_exp(namespace(slope).column_stack([log_ratio(slope), whole]))
 
 
 def product_families(sums: Sums) -> dict[str, Floats]:
-    """Return the statistics made of products, `(n_rows,)` each."""
+    """Return the statistics made of products, one per row of the real labelling and the swaps."""
     families = {}
     if len(sums.chosen) > 1:
         upper = np.triu_indices(len(sums.chosen), 1)
@@ -243,13 +248,3 @@ def product_families(sums: Sums) -> dict[str, Floats]:
 def weights(names: Iterable[str]) -> Floats:
     """Return how much each family counts in the combination."""
     return np.array([2.0 if name in _TWICE else 1.0 for name in names])
-
-
-def families(sums: Sums) -> dict[str, Floats]:
-    """Return the statistic of every family for the real labelling and the swaps."""
-    first = slice(0, sums.n_rows)
-    moments = {name: values[first] for name, values in sums.moments.items()}
-    own = moment_families(
-        moments, sums.slope[first], sums.ties[first], sums.share_tied, sums.n_rows
-    )
-    return own | product_families(sums)

@@ -1,4 +1,4 @@
-"""Effects: how large errors are, parameter by parameter, in units that a scientist uses."""
+"""Parameters: how large the errors of each are, in units that a scientist uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,26 +10,26 @@ from numpy.random import Generator
 from .._base.arrays import Results, double, host, joined, namespace, to_device_of
 from .._base.text import Estimate
 from .._base.types import Array, Floats, Ints
-from ..ranks import Ranks, broken, counts
+from ..ranks import Ranks, broken, counts, held
 from ..regions import HalfLines
 from ..simulations import Simulations, weights
 from ..simulations.blocks import Block
-from ..verdict import held
 
-_LEFT_OUT = 64  # of draws that count alike, so many at least are compared with all the others
+_CLEAR = 3  # times the noise from which a parameter counts as informed, or recovered
+_LEFT_OUT = 64  # unweighted draws, at least, that are compared with all the others
 
 
 @dataclass(frozen=True)
 class Parameter:
-    r"""What the study says about one parameter, with 95 % intervals.
+    r"""The errors of one parameter, with 95 % intervals.
 
     From :math:`z_i = (\theta^*_i - \bar\theta_i) / \sigma_i` with the mean and sd of the draws.
 
     Arguments:
         name: Its name.
         bias: The mean of -z: how far the draws lie above the truths, in posterior sd.
-        width: The sd of z over that of a draw, measured by all other draws: by which factor the
-            truths scatter more widely than the draws. Above 1 is overconfident.
+        width: The sd of z over that of a draw, measured by all other draws: the factor by which
+            the truths scatter more widely than the draws. Above 1 is overconfident.
         contraction: One minus the posterior's variance over that of the truths.
         recovery: The correlation of the draws' mean with the truth.
         coverage_68: The share of truths in the central 68 % of the draws.
@@ -57,8 +57,8 @@ class Effects:
         sd: Their standard deviations.
         square: The mean square of a draw about the mean of the others, in sd of the others.
         outside: Whether the truth lies beyond all draws.
-        worth: How many equal draws a typical simulation has.
-        ranks: Of the truths among the draws, parameter by parameter.
+        ess: The effective sample size of a typical simulation.
+        ranks: The ranks of the truths among the draws, parameter by parameter.
     """
 
     truth: Floats
@@ -66,19 +66,19 @@ class Effects:
     sd: Floats
     square: Floats
     outside: Array
-    worth: float
+    ess: float
     ranks: Ranks
 
     @classmethod
     def of(cls, sims: Simulations, measured: Results, rng: Generator) -> "Effects":
-        """Return the effects that follow from what was `measured` of every simulation."""
+        """Return the effects in the arrays that `measure` returned."""
         return cls(
             host(sims.theta).astype(float),
             measured["mean"],
             measured["sd"],
             measured["square"],
             measured["outside"],
-            float(np.median(measured["worth"])),
+            float(np.median(measured["ess"])),
             broken(measured, sims, rng),
         )
 
@@ -99,7 +99,7 @@ class Effects:
         square = np.square(z - z.mean(axis=0)).mean(axis=1)
         n, draws = len(square), (self.square if k is None else self.square[:, k]).mean()
         # Draws are measured by one draw less than truths are.
-        expected = draws * _of_normal(self.worth) / _of_normal(self.worth - 1)
+        expected = draws * _of_normal(self.ess) / _of_normal(self.ess - 1)
         factor = np.sqrt(square.mean() * n / (n - 1) / (expected or np.inf))
         relative = square.std(ddof=1) / np.sqrt(n) / max(2 * square.mean(), 1e-300)
         ratio = np.exp(1.96 * relative)
@@ -107,23 +107,23 @@ class Effects:
 
     def informed(self) -> Array:
         """Return for which parameters the means of the draws differ by more than noise."""
-        noise = np.square(self.sd).mean(axis=0) / self.worth
-        return self.mean.var(axis=0) > 3 * noise
+        noise = np.square(self.sd).mean(axis=0) / self.ess
+        return self.mean.var(axis=0) > _CLEAR * noise
 
     def recovered(self) -> Array:
         """Return for which parameters the means of the draws follow the truths beyond noise."""
-        return _correlations(self.mean, self.truth) > 3 / np.sqrt(len(self.truth))
+        return _correlations(self.mean, self.truth) > _CLEAR / np.sqrt(len(self.truth))
 
-    def some(self, where: Ints) -> "Effects":
-        """Return the effects of some simulations alone."""
+    def subset(self, sims: Ints) -> "Effects":
+        """Return the effects of some simulations only."""
         return replace(
             self,
-            truth=self.truth[where],
-            mean=self.mean[where],
-            sd=self.sd[where],
-            square=self.square[where],
-            outside=self.outside[where],
-            ranks=Ranks(self.ranks.values[where], self.ranks.n_draws),
+            truth=self.truth[sims],
+            mean=self.mean[sims],
+            sd=self.sd[sims],
+            square=self.square[sims],
+            outside=self.outside[sims],
+            ranks=Ranks(self.ranks.values[sims], self.ranks.n_draws),
         )
 
     def parameters(self, names: Sequence[str], p_values: Floats) -> tuple[Parameter, ...]:
@@ -147,9 +147,9 @@ class Effects:
 
 
 def measure(sims: Simulations) -> Results:
-    """Return the mean, sd and ends of the draws of some simulations, and where the truth is."""
-    found = joined(_measure(block) for block in sims.blocks())
-    return {**counts(sims, HalfLines()), **found}
+    """Return the mean and sd of the draws, and where the truth is among them, per simulation."""
+    blocks = joined(_measure(block) for block in sims.blocks())
+    return counts(sims, HalfLines()) | blocks
 
 
 def _measure(block: Block) -> Results:
@@ -160,19 +160,19 @@ def _measure(block: Block) -> Results:
     variance = (share * deviation**2).sum(axis=0)
     alike = (share**2).sum(axis=0)  # the chance that two draws by weight are the same
     low, high = _ends(draws, share)
-    some = slice(None, None, 1 if block.weighted else max(1, len(draws) // _LEFT_OUT))
-    found = {
+    left_out = slice(None, None, 1 if block.weighted else max(1, len(draws) // _LEFT_OUT))
+    measured = {
         "mean": mean,
         "sd": (variance / (1 - alike).clip(min=1e-9)) ** 0.5,
-        "square": _left_out(share[some], deviation[some], variance, alike),
+        "square": _left_out(share[left_out], deviation[left_out], variance, alike),
         "outside": (truth < low) | (truth > high),
-        "worth": 1 / alike[:, 0],
+        "ess": 1 / alike[:, 0],
     }
-    return {name: host(values) for name, values in found.items()}
+    return {name: host(values) for name, values in measured.items()}
 
 
 def _shares(block: Block, draws: Array) -> Array:
-    """Return how much each draw counts in its simulation, `(n_draws, n_block, 1)`."""
+    """Return the share of each draw in the weight of its simulation, `(n_draws, n_block, 1)`."""
     if not block.weighted:
         return namespace(draws).full_like(draws[..., :1], 1 / len(draws))
     relative = weights.relative(block.log_weights[1:])
@@ -180,7 +180,7 @@ def _shares(block: Block, draws: Array) -> Array:
 
 
 def _ends(draws: Array, share: Array) -> tuple[Array, Array]:
-    """Return the smallest and largest of the draws that count."""
+    """Return the smallest and largest of the draws with any weight."""
     xp, there = namespace(draws), share > 0
     if there.all():
         return xp.amin(draws, axis=0), xp.amax(draws, axis=0)
@@ -189,17 +189,23 @@ def _ends(draws: Array, share: Array) -> tuple[Array, Array]:
 
 
 def _left_out(share: Array, deviation: Array, variance: Array, alike: Array) -> Array:
-    """Return the mean square of a draw about the mean of the others, in sd of the others.
+    r"""Return the mean square of a draw about the mean of the others, in sd of the others.
 
-    A truth that is one more draw has the same: no assumption on the shape of the posterior.
+    A truth that is one more draw has the same: no assumption on the shape of the posterior. With
+    the shares :math:`p_j`, deviations :math:`d_j` and variance :math:`v` of all draws,
+
+    .. math:: \sum_j p_j \frac{(\theta_j - \bar\theta_{-j})^2}{s_{-j}^2}, \qquad
+        \theta_j - \bar\theta_{-j} = \frac{d_j}{1 - p_j}, \qquad
+        s_{-j}^2 = \frac{\frac{v}{1 - p_j} - p_j \big(\frac{d_j}{1 - p_j}\big)^2}
+        {1 - \sum_{k \ne j} \big(\frac{p_k}{1 - p_j}\big)^2} .
     """
     where, others = namespace(share).where, 1 - share
     others = where(others > 0, others, 1.0)
     square = (deviation / others) ** 2
-    left = variance / others - share * square
+    variance_left = variance / others - share * square
     unbiased = 1 - (alike - share**2) / others**2
-    there = left > 1e-12 * variance  # or the others are all the same
-    square = where(there, square * unbiased / where(there, left, 1.0), 0.0)
+    varies = variance_left > 1e-12 * variance  # or the others are all the same
+    square = where(varies, square * unbiased / where(varies, variance_left, 1.0), 0.0)
     return (share * square).sum(axis=0) / share.sum(axis=0)
 
 

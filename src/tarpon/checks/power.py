@@ -1,7 +1,7 @@
 """Power: the smallest errors that a study would have caught, found by planting them.
 
 In the user's own simulations a draw plays the truth, and the other draws are shifted, or
-narrowed about their centre. That moves the sums of the swap test; how far is measured, and the
+narrowed about their centre. How far that moves the sums of the swap test is measured, and the
 swaps themselves supply the noise.
 """
 
@@ -20,11 +20,11 @@ BIASES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 NARROWINGS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)  # logarithms of a factor
 CAUGHT = 0.9
 _N_PLAYS = 3
-_N_NOISE = 100
+_N_NOISE = 100  # swaps that are moved, or fewer where there are many parameters:
+_MOST_MOVED = 8_000  # their number times that of the parameters is at most this
 _N_SIZES = 14
-_MOST_MOVED = 8_000
-_FEW = 64  # points by which discrete parameters are told from others
-_SHARED = 0.05  # the share of them, at least, that equal another
+_FEW = 64  # points that show whether a parameter is discrete
+_SHARED = 0.05  # the share of them, at least, that equal another if it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,21 +58,21 @@ class Errors:
 
 
 def _discrete(pooled: Array) -> Array:
-    """Return which parameters of which simulations take the same values again and again."""
+    """Return whether parameters take few values, for each simulation, `(n_block, n_dims)`."""
     ordered = np.sort(host(pooled[:_FEW]), axis=0)
     return (ordered[1:] == ordered[:-1]).mean(axis=0) > _SHARED
 
 
 def _among(values: Array, moved: Array, luck: Floats) -> Array:
-    """Return moved points each at one of the two values around it, right on average.
+    """Return moved points, each at one of the two values around it, right on average.
 
-    Between the values of a discrete parameter they would be told from all others at once.
+    Between the values of a discrete parameter they would stand out from all others.
     """
     known, points = np.unique(host(values)).astype(float), host(moved)
     above = np.searchsorted(known, points).clip(max=len(known) - 1)
     low, high = known[(above - 1).clip(min=0)], known[above]
-    part = (points - low) / np.where(high > low, high - low, 1.0)
-    return to_device_of(np.where(part > np.resize(luck, len(part)), high, low), moved)
+    fraction = (points - low) / np.where(high > low, high - low, 1.0)
+    return to_device_of(np.where(fraction > np.resize(luck, len(fraction)), high, low), moved)
 
 
 @dataclass(frozen=True)
@@ -80,36 +80,36 @@ class Detectable:
     """The smallest errors that the study would have caught with 90 % probability.
 
     Arguments:
-        bias: Of one parameter, in posterior sd; infinite if none of the sizes tried is caught.
-        width: Of all parameters, as a fraction by which they are too narrow.
+        bias: The bias of one parameter, in posterior sd; infinite if no size is caught.
+        width: The fraction by which all parameters are too narrow; infinite if no size is caught.
     """
 
     bias: float
     width: float
 
     def __str__(self) -> str:
-        bias = "no bias of any size" if np.isinf(self.bias) else f"a bias of {self.bias:.2f} sd"
-        width = "no wrong width" if np.isinf(self.width) else f"widths off by {self.width:.0%}"
-        return f"{bias} in one parameter; {width}"
+        from . import words
+
+        return words.caught(self)
 
 
 def detectable(sums: Sums, level: float) -> Detectable:
     """Return the smallest planted errors that the test catches."""
-    bias, log_factor = (_smallest(sums, planted, level) for planted in (BIASES, NARROWINGS))
+    bias, log_factor = (_smallest(sums, planted, level) for planted in (_SHIFTED, _NARROWED))
     return Detectable(bias, np.inf if np.isinf(log_factor) else -np.expm1(-log_factor))
 
 
 def power(sums: Sums, level: float, *, bias: float, width: float, growth: float) -> float:
-    """Return how likely each error is caught with `growth` times the simulations, at least.
+    """Return how likely the error is caught, the less likely one of two.
 
     Arguments:
         sums: The sums of a study.
         level: The level of the test.
         bias: The bias of one parameter, in posterior sd; 0 for none.
         width: The fraction by which all parameters are too narrow; 0 for none.
-        growth: How many times more simulations there are.
+        growth: The number of simulations over that of the study.
     """
-    sought = ((BIASES, bias), (NARROWINGS, -np.log1p(-width)))
+    sought = ((_SHIFTED, bias), (_NARROWED, -np.log1p(-width)))
     caught = (
         _powers(sums, planted, np.array([size]), level, growth)[0]
         for planted, size in sought
@@ -118,79 +118,93 @@ def power(sums: Sums, level: float, *, bias: float, width: float, growth: float)
     return float(min(caught))
 
 
+@dataclass(frozen=True)
+class _Planted:
+    """Errors of one kind among those that were planted.
+
+    Arguments:
+        sizes: Their sizes, ascending.
+        n_before: The number of other errors that were planted before them.
+    """
+
+    sizes: tuple[float, ...]
+    n_before: int = 0
+
+    def effects(self, values: Floats, n_rows: int, n_plays: int) -> Floats:
+        """Return how far each error moves the sums of each play, `(n_sizes, n_plays, ...)`."""
+        plays, errors = values[n_rows:][:n_plays], values[n_rows + n_plays :]
+        these = errors[self.n_before * n_plays :][: len(self.sizes) * n_plays]
+        return double(these.reshape(len(self.sizes), *plays.shape) - plays)
+
+
+_SHIFTED, _NARROWED = _Planted(BIASES), _Planted(NARROWINGS, n_before=len(BIASES))
+
+
 def _powers(
-    sums: Sums, planted: tuple[float, ...], sizes: Floats, level: float, growth: float = 1.0
+    sums: Sums, planted: _Planted, sizes: Floats, level: float, growth: float = 1.0
 ) -> Floats:
     """Return how often errors of given sizes are caught, from the effects of planted ones."""
     n_rows, move = sums.n_rows, _Move.by(sums, planted, sizes, growth)
-    own = moment_families(
-        {name: move(values) for name, values in sums.moments.items()},
-        move(sums.slope),
-        move(sums.ties),
-        sums.share_tied,
-        n_rows,
-    )
+    moved = moment_families(sums.with_rows(move))
     # Products hardly move, and moving them would cost more than all the rest.
-    others = {name: values[move.rows()] for name, values in product_families(sums).items()}
-    p_values = row_p_values(np.column_stack([*own.values(), *others.values()]), n_rows)
-    total = totals(p_values, weights([*own, *others]))
+    unmoved = {name: values[move.origins()] for name, values in product_families(sums).items()}
+    p_values = row_p_values(np.column_stack([*moved.values(), *unmoved.values()]), n_rows)
+    total = totals(p_values, weights([*moved, *unmoved]))
     above = n_rows - 1 - np.searchsorted(np.sort(total[1:n_rows]), total[n_rows:])
     return ((1 + above) / n_rows <= level).reshape(len(sizes), -1).mean(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class _Move:
-    """Moves swaps as errors of some sizes would have moved them.
+    r"""Moves swaps as errors of some sizes would have moved them.
+
+    A sum :math:`S_b` of a swap becomes, for an error of size :math:`s` in play :math:`j`,
+
+    .. math:: S_b + \sqrt{g} \sum_p w_p(s)\, E_{pj}
+
+    with the effects :math:`E` of the planted errors, weights :math:`w` that interpolate between
+    their sizes, and :math:`g` times the simulations: sums, and so effects, grow with its root.
 
     Arguments:
         sums: The sums of a study, planted errors among them.
-        planted: The sizes that were planted.
-        share: How much of the effect of each of them an error has, `(n_sizes, n_planted)`.
-        noise: The swaps that are moved.
+        planted: The errors whose effects are known.
+        weights: The factors of the effects, `(n_sizes, n_planted)`.
+        swaps: The rows that are moved.
     """
 
     sums: Sums
-    planted: tuple[float, ...]
-    share: Floats
-    noise: slice
+    planted: _Planted
+    weights: Floats
+    swaps: slice
 
     @classmethod
-    def by(cls, sums: Sums, planted: tuple[float, ...], sizes: Floats, growth: float) -> "_Move":
+    def by(cls, sums: Sums, planted: _Planted, sizes: Floats, growth: float) -> "_Move":
         """Return the move by errors of these sizes in `growth` times the simulations."""
-        known = (0.0, *planted)
-        share = np.array([np.interp(sizes, known, row) for row in np.eye(len(known))[1:]]).T
+        known = (0.0, *planted.sizes)
+        weights = np.array([np.interp(sizes, known, one_hot) for one_hot in np.eye(len(known))])
         affordable = max(3, _MOST_MOVED // sums.slope.shape[1])
-        noise = slice(1, 1 + min(_N_NOISE, affordable, sums.n_rows - 1))
-        # Sums grow with the root of the number of simulations, and so do effects.
-        return cls(sums, planted, np.sqrt(growth) * share, noise)
+        swaps = slice(1, 1 + min(_N_NOISE, affordable, sums.n_rows - 1))
+        return cls(sums, planted, np.sqrt(growth) * weights[1:].T, swaps)
 
     def __call__(self, values: Floats) -> Floats:
-        """Return the first rows, and then swaps moved by every error."""
-        shape = (self.sums.n_plays, *values.shape[1:])
-        effects = self._effects(values).reshape(len(self.planted), -1)
-        effect = (to_device_of(self.share, values) @ effects).reshape(len(self.share), *shape)
-        away = values[self.noise][None, :, None] + effect[:, None]
-        rows = [values[: self.sums.n_rows], away.reshape(-1, *shape[1:])]
+        """Return the first rows, and then swaps moved by every error and play."""
+        effects = self.planted.effects(values, self.sums.n_rows, self.sums.n_plays)
+        effect = to_device_of(self.weights, values) @ effects.reshape(len(effects), -1)
+        effect = effect.reshape(len(self.weights), 1, *effects.shape[1:])
+        moved = values[self.swaps][:, None] + effect
+        rows = [values[: self.sums.n_rows], moved.reshape(-1, *values.shape[1:])]
         return namespace(values).concatenate(rows)
 
-    def _effects(self, values: Floats) -> Floats:
-        """Return how far each planted error moves each play, `(n_planted, n_plays, ...)`."""
-        n_rows, n_plays = self.sums.n_rows, self.sums.n_plays
-        plays, biased, narrow = np.cumsum([n_rows, n_plays, n_plays * len(BIASES)])
-        errors = values[narrow:] if self.planted is NARROWINGS else values[biased:narrow]
-        shape = (len(self.planted), n_plays, *values.shape[1:])
-        return double(errors.reshape(shape) - values[plays:biased])
-
-    def rows(self) -> Ints:
-        """Return which rows those are that were not moved, or before they were."""
+    def origins(self) -> Ints:
+        """Return the row that each of the returned rows was before it was moved."""
         first = np.arange(self.sums.n_rows)
-        moved = np.repeat(first[self.noise], self.sums.n_plays)
-        return np.concatenate([first, np.tile(moved, len(self.share))])
+        moved = np.repeat(first[self.swaps], self.sums.n_plays)
+        return np.concatenate([first, np.tile(moved, len(self.weights))])
 
 
-def _smallest(sums: Sums, planted: tuple[float, ...], level: float) -> float:
+def _smallest(sums: Sums, planted: _Planted, level: float) -> float:
     """Return the size at which an error is caught often enough, by interpolation."""
-    sizes = np.geomspace(planted[0], planted[-1], _N_SIZES)
+    sizes = np.geomspace(planted.sizes[0], planted.sizes[-1], _N_SIZES)
     powers = np.maximum.accumulate(_powers(sums, planted, sizes, level))
     if powers[-1] < CAUGHT:
         return float(np.inf)

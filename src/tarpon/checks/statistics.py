@@ -1,7 +1,7 @@
-"""Statistics of labellings: moments of ranks, what speaks against accuracy, and p-values.
+"""Statistics of labellings: moments of ranks, evidence against accuracy, and p-values.
 
-Row 0 has the real labelling, the other rows random ones, and whatever is fitted here is fitted to
-all of them alike: so a p-value that counts rows is exact.
+Row 0 has the real labelling, the other rows random ones, and every fit here is to all of them
+alike: so a p-value that counts rows is exact.
 """
 
 from dataclasses import dataclass
@@ -59,8 +59,8 @@ def row_p_values(statistics: Floats, n_rows: int) -> Floats:
     """Return a p-value for every row and statistic: its rank among the first rows.
 
     Beyond the largest tenth an exponential tail takes over, fitted to the same rows: ranks
-    alone could not tell one clear failure from a clearer one. All of the first rows enter
-    alike, so what is made of these p-values is as exact as what is made of the statistics.
+    alone could not tell a clear failure from a clearer one. All of the first rows enter alike,
+    so a combination of these p-values is as exact as one of the statistics.
     """
     out = np.empty(statistics.shape)
     cut = int(np.ceil(0.9 * n_rows)) - 1
@@ -79,7 +79,8 @@ def adjusted(statistics: Floats) -> Floats:
     """Return p-values of `(n_rows, n)` statistics, adjusted for their number.
 
     Each of the real ones, in row 0, is compared with the largest of every row (Westfall and
-    Young, 1993), so all of them together alarm at the stated rate.
+    Young, 1993), so all of them together alarm at the stated rate. Of several p-values, their
+    negative logarithms are such statistics.
     """
     largest = np.sort(statistics.max(axis=1, initial=-np.inf))
     n_below = np.searchsorted(largest, statistics[0] - 1e-9)
@@ -88,12 +89,12 @@ def adjusted(statistics: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """One p-value of several families, and theirs.
+    """The p-values of several families, together and alone.
 
     Arguments:
-        p_value: Exact, of all families together.
+        p_value: The exact p-value of all families together.
         single: The exact p-value of each family on its own, `(n_families,)`.
-        adjusted: The same, adjusted for their number (Westfall and Young, 1993).
+        adjusted: The single p-values adjusted for their number (Westfall and Young, 1993).
     """
 
     p_value: float
@@ -113,9 +114,9 @@ def totals(p_values: Floats, weights: Floats) -> Floats:
 def combine(statistics: Floats, weights: Floats) -> Combined:
     """Combine families `(n_rows, n_families)`, the real labelling in row 0."""
     p = row_p_values(statistics, len(statistics))
-    total, smallest = totals(p, weights), p.min(axis=1)
+    total = totals(p, weights)
     return Combined(
         p_value=float((total >= total[0] - 1e-9).mean()),
         single=(statistics >= statistics[0] - 1e-9).mean(axis=0),
-        adjusted=np.array([(smallest <= q * (1 + 1e-9)).mean() for q in p[0]]),
+        adjusted=adjusted(-np.log(p)),
     )

@@ -1,9 +1,9 @@
-"""The command line: parses, calls, prints. Exit status 0: nothing found, 1: found, 2: misuse."""
+"""The command line. Exit status 0: nothing found, 1: inaccurate, 2: wrong call."""
 
 import click
 
 from .._version import __version__
-from . import _completion, _run, _shows, _tests
+from . import _completion, _files, _run, _studies
 from ._app import Group
 
 __all__ = ["main"]
@@ -19,25 +19,24 @@ def main() -> None:
     Test a file:    tarpon check draws.npz --report report.html
     Compare files:  tarpon check flow.npz diffusion.npz --report report.html
     In a pipeline:  tarpon check draws.npz --quiet --max-width-error 0.2
-    What is in it:  tarpon inspect draws.npz
-    One test alone: tarpon tarp draws.npz --plot curve.png
+    List a file:    tarpon inspect draws.npz
+    Run one test:   tarpon tarp draws.npz --plot curve.png
     Plan a study:   tarpon plan 10 --bias 0.3
-    Run one:        tarpon run problem.py
+    Run a study:    tarpon run problem.py
     The paper:      tarpon reproduce all --quick
 
     \b
-    Larger than memory, and killed in between:
-                    tarpon check draws.zarr --resume blocks
+    Resume:         tarpon check draws.zarr --resume blocks
     On a cluster:   tarpon check draws.zarr --scheduler tcp://head:8786
     In a job array: tarpon check draws.zarr --resume blocks --shard 0/10
                     tarpon merge blocks
 
-    A file (.npz, .h5, .nc, .zarr, .safetensors, .pt, .csv, .parquet, a folder of .npy) holds
+    A file (.npz, .h5, .nc, .zarr, .safetensors, .pt, .csv, .parquet, a folder of .npy) contains
     `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims, n_dims), or `log_prob_samples` and
-    `log_prob_theta` for hpd. The exit status is 0 when nothing was found, 1 when the posteriors
-    are inaccurate, 2 when the call was wrong, 130 after Ctrl-C.
+    `log_prob_theta` for hpd. The exit status is 0 if nothing was found, 1 if the posteriors are
+    inaccurate, 2 if the call was wrong, and 130 after Ctrl-C.
     """
 
 
-for command in (*_tests.COMMANDS, _run.run, *_shows.COMMANDS, _completion.completion):
+for command in (*_files.COMMANDS, _run.run, *_studies.COMMANDS, _completion.completion):
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""What all commands share: how they speak, how they fail, and how they write."""
+"""Shared by all commands: options, errors, and output."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -21,41 +24,41 @@ _EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 
 
 class _Count(click.IntRange):
-    """Whole numbers, called so in the help and in errors."""
+    """Whole numbers, named "integer" in help and errors."""
 
     name = "integer"
 
 
 class _Number(click.FloatRange):
-    """Numbers, called so in the help and in errors."""
+    """Numbers, named "number" in help and errors."""
 
     name = "number"
 
 
 class Misuse(click.ClickException):
-    """What was asked for cannot be done; says why, in a sentence."""
+    """A wrong call; the message is one sentence."""
 
     exit_code = 2
 
 
 class Command(click.Command):
-    """A command with `--quiet` and `--debug`, whose errors are one sentence."""
+    """A command with `--quiet` and `--debug`, and errors of one sentence."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self.params += [
-            _flag("--quiet", "-q", _QUIET, "Print nothing; the exit status says it."),
-            _flag("--debug", None, _DEBUG, "Show where in the code an error comes from."),
+            _flag("--quiet", "-q", _QUIET, "Print nothing; only set the exit status."),
+            _flag("--debug", None, _DEBUG, "Show the traceback of an error."),
         ]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and leave with one sentence if that fails."""
+        """Run the command; print one sentence if it fails."""
         with _one_sentence(ctx):
             return super().invoke(ctx)
 
 
 class Group(click.Group):
-    """A group of such commands, listed in the order in which they were added."""
+    """A group of commands, listed in the order of their addition."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, unsorted."""
@@ -72,7 +75,7 @@ def _flag(name: str, short: str | None, key: str, text: str) -> click.Option:
 
 @contextmanager
 def _one_sentence(ctx: click.Context) -> Iterator[None]:
-    """Turn errors into one sentence, unless the whole story is asked for."""
+    """Turn errors into one sentence, unless `--debug` is given."""
     try:
         yield
     except KeyboardInterrupt:
@@ -85,13 +88,13 @@ def _one_sentence(ctx: click.Context) -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Print, unless nothing is to be printed."""
+    """Print a text, unless `--quiet` is given."""
     if not click.get_current_context().meta.get(_QUIET):
         click.echo(text)
 
 
-def show(table: Any) -> None:
-    """Print a table of rich, unless nothing is to be printed."""
+def show(table: Table) -> None:
+    """Print a table of rich, unless `--quiet` is given."""
     from rich.console import Console
 
     if not click.get_current_context().meta.get(_QUIET):
@@ -99,7 +102,7 @@ def show(table: Any) -> None:
 
 
 def wrapped(text: str) -> str:
-    """Break lines between words on a terminal; a pipe gets them whole."""
+    """Wrap lines on a terminal, and leave them unchanged in a pipe."""
     if not sys.stdout.isatty():
         return text
     width = shutil.get_terminal_size().columns
@@ -108,7 +111,7 @@ def wrapped(text: str) -> str:
 
 
 def write_figure(figure: Any, path: Path) -> None:
-    """Write a figure whole, or not at all."""
+    """Write a figure completely, or not at all."""
     from .._base.disk import replacing
 
     try:
@@ -121,7 +124,7 @@ def write_figure(figure: Any, path: Path) -> None:
 
 
 def client(address: str | None) -> AbstractContextManager[Any]:
-    """Return a client of a Dask scheduler; without an address there is none."""
+    """Return a client of a Dask scheduler, or nothing without an address."""
     if address is None:
         return nullcontext()
     from .._base import optional
@@ -131,12 +134,12 @@ def client(address: str | None) -> AbstractContextManager[Any]:
     return found
 
 
-def options(*several: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
-    """Return several options as one decorator, in the order in which help shows them."""
+def options(*decorators: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
+    """Return several options as one decorator, in the order of the help."""
 
     def decorate(command: Decorated) -> Decorated:
-        for option in reversed(several):
-            command = option(command)
+        for decorator in reversed(decorators):
+            command = decorator(command)
         return command
 
     return decorate
@@ -150,68 +153,68 @@ def an_option(name: str, text: str, **more: Any) -> Callable[[Decorated], Decora
 def a_count(
     name: str, text: str, *, least: int = 1, **more: Any
 ) -> Callable[[Decorated], Decorated]:
-    """Return an option that takes whole numbers."""
+    """Return an option for whole numbers."""
     return an_option(name, text, type=_Count(min=least), **more)
 
 
 def a_share(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
-    """Return an option that takes numbers between 0 and 1."""
+    """Return an option for numbers between 0 and 1."""
     return an_option(name, text, type=_Number(0, 1, min_open=True, max_open=True), **more)
 
 
 def a_size(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
-    """Return an option that takes positive numbers."""
+    """Return an option for positive numbers."""
     return an_option(name, text, type=_Number(0, min_open=True), **more)
 
 
 def a_file(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
-    """Return an option that takes the path of a file."""
+    """Return an option for the path of a file."""
     return an_option(name, text, type=click.Path(path_type=Path, dir_okay=False), **more)
 
 
 def an_output(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
-    """Return an option that takes the path of a file to be written."""
+    """Return an option for the path of a file to write."""
     return a_file(name, text, callback=_in_a_folder, **more)
 
 
 def a_figure(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
-    """Return an option that takes the path of a figure to be written."""
+    """Return an option for the path of a figure to write."""
     return a_file(name, text, callback=_a_picture, **more)
 
 
 def _a_picture(ctx: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse, besides, what no picture ends with."""
+    """Refuse a path that does not end like a picture, or has no folder."""
     if path is not None and path.suffix:
         from matplotlib.backend_bases import FigureCanvasBase
 
         if path.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
             raise click.BadParameter(
-                f"a figure ends with .png, .pdf or .svg, but got {path.name!r}."
+                f"a figure must end with .png, .pdf or .svg, but got {path.name!r}."
             )
     return _in_a_folder(ctx, option, path)
 
 
 def _in_a_folder(ctx: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse a file that has no folder before anything is computed, not after."""
+    """Refuse a file in a folder that does not exist, before anything is computed."""
     if path is not None and not path.absolute().parent.is_dir():
         raise click.BadParameter(f"there is no folder {str(path.parent)!r}: make it first.")
     return path
 
 
 def a_folder(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
-    """Return an option that takes the path of a folder."""
+    """Return an option for the path of a folder."""
     return an_option(name, text, type=click.Path(path_type=Path, file_okay=False), **more)
 
 
 def a_seed(default: int | None = None) -> Callable[[Decorated], Decorated]:
     """Return the option of the seed."""
-    return a_count("--rng", "The seed of the random numbers.", least=0, default=default)
+    return a_count("--rng", "Seed of the random numbers.", least=0, default=default)
 
 
 a_level = a_share(
-    "--level", "How often accurate posteriors may be called inaccurate.", default=0.05
+    "--level", "False-alarm rate: how often accurate posteriors may be rejected.", default=0.05
 )
 a_scheduler = an_option(
-    "--scheduler", "The address of a Dask scheduler to compute on.", metavar="ADDRESS"
+    "--scheduler", "Address of a Dask scheduler to compute on.", metavar="ADDRESS"
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")

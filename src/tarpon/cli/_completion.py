@@ -1,4 +1,4 @@
-"""Completion of words in the shell."""
+"""Shell completion of commands and options."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -9,7 +9,7 @@ from ._app import Command, say
 @click.command(cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print what lets a SHELL complete commands and options.
+    """Print a script that completes commands and options in a SHELL.
 
     \b
     bash:  tarpon completion bash >> ~/.bashrc

@@ -1,12 +1,13 @@
-"""Every experiment and figure of the paper, and what the paper could not see.
+"""The experiments and figures of the paper, and flaws that the paper's tests cannot detect.
 
 An experiment is a function of a `Lab` that returns an `Outcome`: figures, the numbers behind them,
-and claims about these. `reproduce` runs one and writes all of it down.
+and claims about the numbers. `reproduce` runs an experiment and writes its files.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .._base import arguments
 from .._base.threads import one_thread_each
 from ._blindspots import blindspots
 from ._errata import errata
@@ -25,8 +26,8 @@ class Experiment:
     """An experiment of the paper.
 
     Arguments:
-        figure: What it shows in the paper.
-        run: Runs it.
+        figure: Figure of the paper, in words.
+        run: Function that runs the experiment.
     """
 
     figure: str
@@ -51,7 +52,7 @@ EXPERIMENTS = {
 
 
 def reproduce(name: str, lab: Lab) -> Outcome:
-    """Run an experiment; write its figures (PNG, PDF), its numbers (JSON) and the page of all.
+    """Run an experiment; write its figures (PNG, PDF), its numbers (JSON) and the common page.
 
     Example:
         >>> from pathlib import Path
@@ -61,9 +62,8 @@ def reproduce(name: str, lab: Lab) -> Outcome:
         >>> sorted(path.name for path in Path("figures").iterdir())
         ['README.md', 'bias.json', 'bias.pdf', 'bias.png']
     """
-    if name not in EXPERIMENTS:
-        raise ValueError(f"there is no experiment {name!r}, but {', '.join(EXPERIMENTS)}.")
-    # Threads of ours and threads of the linear algebra would wait for each other.
+    arguments.one_of("name", name, list(EXPERIMENTS))
+    # Our threads and the threads of linear algebra would wait for each other.
     with one_thread_each():
         outcome = EXPERIMENTS[name].run(lab)
     write(outcome, name, EXPERIMENTS[name].figure, lab)

@@ -1,4 +1,4 @@
-"""What TARP with its usual references does not see, and `check` does."""
+"""Flaws that TARP with its usual references cannot detect, and `check` can."""
 
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ _N_DIMS = 10
 
 
 def blindspots(lab: Lab) -> Outcome:
-    """Six estimators that are wrong, with curves inside the band."""
+    """Six wrong estimators with curves inside the band."""
     studies = {flaw: _study(flaw, lab.seed) for flaw in _SHOWN}
     results = {flaw: {"TARP": tarp(sims, rng=lab.seed)} for flaw, sims in studies.items()}
     checks = {
@@ -45,7 +45,7 @@ def blindspots(lab: Lab) -> Outcome:
             ]
         },
         numbers={
-            "curves": {flaw: curve(one["TARP"]) for flaw, one in results.items()},
+            "curves": {flaw: curve(tests["TARP"]) for flaw, tests in results.items()},
         },
     )
 
@@ -62,8 +62,8 @@ def _rates(lab: Lab, n_studies: int) -> dict[str, tuple[float, float]]:
         by_check = check(sims, n_swaps=199, rng=seed).p_value <= LEVEL
         return tarp(sims, rng=seed).p_value <= LEVEL, by_check
 
-    found = np.array(lab.map(rejected, studies, "rates over seeds"), dtype=float)
-    shares = found.reshape(len(_SHOWN), n_studies, 2).mean(axis=1).tolist()
+    rejections = np.array(lab.map(rejected, studies, "rates over seeds"), dtype=float)
+    shares = rejections.reshape(len(_SHOWN), n_studies, 2).mean(axis=1).tolist()
     return {flaw: (tarp, check) for flaw, (tarp, check) in zip(_SHOWN, shares, strict=True)}
 
 

@@ -1,4 +1,4 @@
-"""What the paper prints and what is right: the evidence, number by number."""
+"""Formulas of the paper as printed and as corrected, with the numbers that decide."""
 
 import numpy as np
 from scipy.stats import halfnorm, norm
@@ -14,7 +14,7 @@ _PRINTED, _RIGHT = "as printed", "as it should be"
 
 
 def errata(lab: Lab) -> Outcome:
-    """Formulas of the paper taken by the letter, beside what they should say."""
+    """Formulas of the paper as printed, compared with the corrected ones."""
     parts = {
         "Algorithm 1, overconfident": _inequality(lab),
         "the correct case, D = 100": _correct_case(lab),
@@ -41,7 +41,8 @@ def errata(lab: Lab) -> Outcome:
             *_order(lab),
         ],
         numbers={
-            what: {name: curve(one) for name, one in two.items()} for what, two in parts.items()
+            part: {name: curve(result) for name, result in results.items()}
+            for part, results in parts.items()
         },
     )  # fmt: skip
 
@@ -57,7 +58,7 @@ def _inequality(lab: Lab) -> dict[str, Result]:
 
 
 def _correct_case(lab: Lab) -> dict[str, Result]:
-    """Truths uniform in the box let posteriors spill over its edge, where there are no truths."""
+    """If truths are uniform in a box, posteriors extend beyond its edge, where there are none."""
     n_sims, n_dims, n_draws = 500, 100, lab.size(200, 50)
     rng = np.random.default_rng(lab.seed)
     theta = rng.uniform(-5, 5, size=(n_sims, n_dims))
@@ -72,7 +73,7 @@ def _correct_case(lab: Lab) -> dict[str, Result]:
 
 
 def _prior_mean(lab: Lab) -> dict[str, Result]:
-    """Draws of the laws of two chains, without the prior mean in the likelihood and with it."""
+    """Draws from the laws of two chains: without the prior mean in the likelihood, and with it."""
     problem = Lensing(lab.prior)
     rng = np.random.default_rng(lab.seed)
     theta, x = problem.simulate(500, rng)
@@ -98,8 +99,8 @@ def _variance(lab: Lab) -> list[Claim]:
     """The posterior N(m, s) of the conjugate model, with s its variance or its sd."""
     sims = conjugate("posterior", rng=lab.seed)
     s = 1 / (1 + 50 / 0.1**2)
-    middle = sims.samples.mean(axis=0, dtype=float)
-    narrow = Simulations(middle + (sims.samples - middle) * np.sqrt(s), sims.theta)
+    mean = sims.samples.mean(axis=0, dtype=float)
+    narrow = Simulations(mean + (sims.samples - mean) * np.sqrt(s), sims.theta)
     return [
         Claim("s = 1 / (1/σ₀² + n_x/σ_x²) as a variance: p-value",
               sbc(sims, rng=lab.seed).p_value, low=0.01),
@@ -116,8 +117,8 @@ def _order(lab: Lab) -> list[Claim]:
     for factor, low, high in ((0.5, 0.8, None), (2.0, None, 0.5)):
         off = np.sqrt(factor) * rng.standard_normal(theta.shape)
         result = hpd(-0.5 * (z**2).sum(-1), -0.5 * (off**2).sum(-1), rng=lab.seed)
-        what = f"means from N(θ*, {factor:g} Σ): coverage of 68 % regions"
-        claims.append(Claim(what, _coverage(result), low, high))
+        number = f"means from N(θ*, {factor:g} Σ): coverage of 68 % regions"
+        claims.append(Claim(number, _coverage(result), low, high))
     return claims
 
 

@@ -1,4 +1,4 @@
-"""The Gaussian toy: four estimators, TARP against HPD, and what the choices of TARP change."""
+"""The Gaussian toy: four estimators, TARP against HPD, and the choices of TARP."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CASES = ("correct", "overconfident", "underconfident", "biased")
 _DIMS = (1, 2, 10, 100, 1000)
 _SHOWN_DIMS = 10
-_HALF_BOX = 5.0  # the paper's parameters run from -5 to 5, and are spoken of as from 0 to 1
+_HALF_BOX = 5.0  # parameters run from -5 to 5, and the paper scales them to 0 to 1
 
 
 class _Cell(NamedTuple):
@@ -41,8 +41,8 @@ def toy(lab: Lab) -> Outcome:
     """Four estimators in 1 to 1000 dimensions, by TARP and by HPD."""
     cells = [_Cell(*cell) for cell in product(_DIMS, ("diagonal", "full"), CASES)]
     n_draws, n_studies = lab.size(200, 50), lab.size(100, 10)
-    each = lab.map(lambda cell: _both(cell.study(lab.seed, n_draws), lab.seed), cells, "curves")
-    results = dict(zip(cells, each, strict=True))
+    tests = lab.map(lambda cell: _both(cell.study(lab.seed, n_draws), lab.seed), cells, "curves")
+    results = dict(zip(cells, tests, strict=True))
     rates = _rates(lab, cells, n_studies)
     checked = [cell for cell in cells if cell.covariance == "diagonal"]
     if lab.quick:
@@ -86,7 +86,9 @@ def choices_of_reference(lab: Lab) -> Outcome:
         "fixed at 0.5": references.Fixed(np.zeros(_SHOWN_DIMS)),
         "fixed at 0.2": references.Fixed(np.full(_SHOWN_DIMS, -0.3 * width)),
     }
-    return _choices(lab, "references", {name: {"reference": one} for name, one in choices.items()})
+    return _choices(
+        lab, "references", {name: {"reference": choice} for name, choice in choices.items()}
+    )
 
 
 def choices_of_metric(lab: Lab) -> Outcome:
@@ -97,7 +99,7 @@ def choices_of_metric(lab: Lab) -> Outcome:
 
 
 def bias(lab: Lab) -> Outcome:
-    """The function that biases: nothing at the centre, and more the farther out."""
+    """The function of the bias: zero at the centre, and growing outwards."""
     theta = np.linspace(-_HALF_BOX, _HALF_BOX, 2001)[1:-1]
     means = {
         sd: theta - np.sign(theta) * halfnorm.isf(1 - abs(theta) / _HALF_BOX) * sd
@@ -130,7 +132,7 @@ def _both(sims: Simulations, seed: int) -> dict[str, Result]:
 
 
 def _rates(lab: Lab, cells: list[_Cell], n_studies: int) -> dict[_Cell, dict[str, float]]:
-    """Return how often each test rejects at 5 %, over seeds that no figure uses."""
+    """Return the rate of rejection at 5 % per test, over seeds that no figure uses."""
     seeds = range(lab.seed + 1, lab.seed + 1 + n_studies)
 
     def rejected(study: tuple[_Cell, int]) -> list[bool]:
@@ -138,8 +140,8 @@ def _rates(lab: Lab, cells: list[_Cell], n_studies: int) -> dict[_Cell, dict[str
         tests = _both(cell.study(seed, lab.size(50, 20)), seed)
         return [result.p_value <= LEVEL for result in tests.values()]
 
-    found = np.array(lab.map(rejected, list(product(cells, seeds)), "rates over seeds"))
-    means = found.reshape(len(cells), n_studies, 2).mean(axis=1).tolist()
+    rejections = np.array(lab.map(rejected, list(product(cells, seeds)), "rates over seeds"))
+    means = rejections.reshape(len(cells), n_studies, 2).mean(axis=1).tolist()
     return {
         cell: {"TARP": tarp, "HPD": hpd} for cell, (tarp, hpd) in zip(cells, means, strict=True)
     }
@@ -147,14 +149,14 @@ def _rates(lab: Lab, cells: list[_Cell], n_studies: int) -> dict[_Cell, dict[str
 
 def _claims(rates: dict[_Cell, dict[str, float]], n_studies: int) -> Iterator[Claim]:
     for case, test in product(CASES, ("TARP", "HPD")):
-        every = [rate[test] for cell, rate in rates.items() if cell.case == case]
-        what = f"{case}: rejected at 5 % by {test}"
+        shares = [rate[test] for cell, rate in rates.items() if cell.case == case]
+        number = f"{case}: rejected at 5 % by {test}"
         if case == "correct" or (case, test) == ("biased", "HPD"):
-            n_all = round(sum(every) * n_studies)
-            yield about(what, n_all, len(every) * n_studies)
-            yield about(f"{what}, most at any D", round(max(every) * n_studies), n_studies)
+            n_all = round(sum(shares) * n_studies)
+            yield about(number, n_all, len(shares) * n_studies)
+            yield about(f"{number}, most at any D", round(max(shares) * n_studies), n_studies)
         else:
-            yield Claim(f"{what}, least at any D", min(every), low=0.95)
+            yield Claim(f"{number}, least at any D", min(shares), low=0.95)
 
 
 def _rate_table(rates: dict[_Cell, dict[str, float]]) -> list[dict[str, Any]]:
@@ -197,24 +199,26 @@ def _choices(lab: Lab, name: str, choices: dict[str, dict[str, Any]]) -> Outcome
             label: tarp(sims, **choice, rng=lab.seed) for label, choice in choices.items()
         }
         answers.append(Answer.of(case, results[case], check(sims, rng=lab.seed)))
-    smallest = {
-        case: min(one.p_value for one in tests.values()) for case, tests in results.items()
+    p_values = {
+        case: [result.p_value for result in tests.values()] for case, tests in results.items()
     }
-    largest = {case: max(one.p_value for one in tests.values()) for case, tests in results.items()}
     return Outcome(
         figures={name: plots.panels(results)},
         claims=[
             Claim(
                 "correct: smallest p-value × number of choices",
-                min(1.0, len(choices) * smallest["correct"]),
+                min(1.0, len(choices) * min(p_values["correct"])),
                 low=0.01,
             ),
-            *(Claim(f"{case}: largest p-value", largest[case], high=1e-3) for case in CASES[1:]),
+            *(
+                Claim(f"{case}: largest p-value", max(p_values[case]), high=1e-3)
+                for case in CASES[1:]
+            ),
         ],
         answers=answers,
         numbers={
             "largest distance between two curves": {
-                case: float(np.ptp([one.curve.ecp for one in tests.values()], axis=0).max())
+                case: float(np.ptp([test.curve.ecp for test in tests.values()], axis=0).max())
                 for case, tests in results.items()
             },
             "curves": [

@@ -1,4 +1,4 @@
-"""Illustrations: the test itself, two ways to count coverage, and what the shapes mean."""
+"""Illustrations: the test itself, two ways to count coverage, and the shapes of curves."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ def method(lab: Lab) -> Outcome:
     """The test: a reference point, the ball from it to the truth, and the draws inside."""
     sims = zoo("exact", n_sims=500, n_draws=lab.size(1000, 200), n_dims=2, rng=lab.seed)
     points = np.random.default_rng(lab.seed).uniform(-2.5, 2.5, size=(sims.n_sims, 2))
-    # Circles are circles in the parameters' own units.
+    # In parameter units, so that the balls are circles.
     result = tarp(sims, reference=Fixed(points), metric=L2(scale=1.0), rng=lab.seed)
     closer = _away(sims.samples, points) < _away(sims.theta, points)
     return Outcome(
@@ -47,7 +47,7 @@ def method(lab: Lab) -> Outcome:
 
 
 def connection(lab: Lab) -> Outcome:
-    """Coverage counted with a region for every level, and with one region for every truth."""
+    """Coverage counted with one region per level, and with one region per truth."""
     sims = zoo("exact", n_sims=500, n_draws=lab.size(1000, 200), n_dims=1, rng=lab.seed)
     points = np.random.default_rng(lab.seed).uniform(-2.5, 2.5, size=(sims.n_sims, 1))
     tests = {"HPD": hpd(sims, rng=lab.seed)}
@@ -78,7 +78,7 @@ def connection(lab: Lab) -> Outcome:
 
 
 def intuition(lab: Lab) -> Outcome:
-    """Why curves of TARP bend: truths far out give f near 0 or 1, truths in the middle near ½."""
+    """Why curves of TARP bend: f is near 0 or 1 for truths in the tails, else near ½."""
     rng = np.random.default_rng(lab.seed)
     n_sims, spread = 500, {"overconfident": 2.0, "correct": 1.0, "underconfident": 0.5}
     mean, z = rng.standard_normal((n_sims, 1)), rng.standard_normal((n_sims, 1))
@@ -91,12 +91,14 @@ def intuition(lab: Lab) -> Outcome:
     results = {
         case: tarp(sims, reference=Fixed(points), rng=lab.seed) for case, sims in studies.items()
     }
-    from_middle = {case: float(abs(one.fractions - 0.5).mean()) for case, one in results.items()}
+    from_middle = {
+        case: float(abs(result.fractions - 0.5).mean()) for case, result in results.items()
+    }
     return Outcome(
         figures={
             "intuition": _rows(studies, mean, points, results),
             "intuition-curves": plots.panels(
-                {case: {"TARP": one} for case, one in results.items()}
+                {case: {"TARP": result} for case, result in results.items()}
             ),
         },
         claims=[
@@ -117,13 +119,13 @@ def _away(points: Floats, references: Floats) -> Floats:
 
 
 def _coverage_by_level(draws: Floats, truths: Floats) -> Floats:
-    """Return how many truths lie in the region of each level: the one that holds k draws."""
+    """Return the share of truths in the region of each level, which contains k draws."""
     return (truths <= np.sort(draws, axis=0)).mean(axis=1)
 
 
 def _two_inside_one_outside(*fractions: Floats) -> tuple[int, ...]:
-    inside = np.all([one <= _CREDIBLE for one in fractions], axis=0)
-    outside = np.all([one > _CREDIBLE for one in fractions], axis=0)
+    inside = np.all([test <= _CREDIBLE for test in fractions], axis=0)
+    outside = np.all([test > _CREDIBLE for test in fractions], axis=0)
     return (*np.flatnonzero(inside)[:2].tolist(), int(np.flatnonzero(outside)[0]))
 
 
@@ -175,7 +177,7 @@ def _two_ways(
 def _posterior(
     ax: "Axes", mean: float, truth: float, reference: float | None, centre: float, radius: float
 ) -> None:
-    """Draw a posterior, a region in it, the truth and the reference."""
+    """Plot a posterior, a region in it, the truth and the reference."""
     grid = np.linspace(-4, 4, 801)
     density = norm.pdf(grid, mean, _POSTERIOR_SD)
     ax.plot(grid, density, color=_DRAWS, linewidth=1.4, label="posterior estimate")

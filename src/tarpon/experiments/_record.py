@@ -1,4 +1,4 @@
-"""Writing experiments down: figures, numbers, and one page that holds them together."""
+"""The files of an experiment: figures, numbers, and one page for all experiments."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,13 +16,12 @@ _INTRODUCTION = """\
 # Experiments
 
 Every figure of Lemos, Coogan, Hezaveh and Perreault-Levasseur (2023), "Sampling-based accuracy
-testing of posterior estimators for general inference", and what the paper could not see. This
-page is written by the commands in it; `tarpon reproduce all` runs them all. Errors of the paper
-that show here are in [docs/errata.md](../docs/errata.md).
+testing of posterior estimators for general inference", and some errors that its tests miss. The
+commands below write this page; `tarpon reproduce all` runs all of them. Errors of the paper are in
+[docs/errata.md](../docs/errata.md).
 
-"Distance" is the largest distance of a curve from the diagonal. A p-value is exact, and an
-accurate posterior's is below 0.01 in one study of a hundred. Seeds were fixed before any result
-was seen.
+"Distance" is the largest distance of a curve from the diagonal. All p-values are exact: accurate
+posteriors give p ≤ 0.01 in 1 % of studies. Seeds were fixed before any result was seen.
 """
 
 
@@ -30,7 +29,7 @@ def write(outcome: Outcome, name: str, figure: str, lab: Lab) -> None:
     """Write the figures as PNG and PDF, and everything else as JSON."""
     lab.out.mkdir(parents=True, exist_ok=True)
     for title, drawn in outcome.figures.items():
-        # Without the date, the same numbers give the same file.
+        # Without the date, equal numbers give equal files.
         drawn.savefig(lab.out / f"{title}.png", dpi=150)
         drawn.savefig(lab.out / f"{title}.pdf", metadata={"CreationDate": None})
         plt.close(drawn)
@@ -54,7 +53,7 @@ def write(outcome: Outcome, name: str, figure: str, lab: Lab) -> None:
 
 
 def write_page(out: Path, names: Sequence[str]) -> None:
-    """Write the page of all experiments that a folder holds the numbers of."""
+    """Write the page of all experiments with numbers in a folder."""
     paths = [out / f"{name}.json" for name in names]
     records = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
     lines = [_INTRODUCTION, *_summary(records)]
@@ -65,7 +64,7 @@ def write_page(out: Path, names: Sequence[str]) -> None:
 
 def _summary(records: list[dict[str, Any]]) -> Iterator[str]:
     yield from _table(
-        ("figure", "command", "numbers that it must give", "given"),
+        ("figure", "command", "claims", "that hold"),
         [
             (
                 f"[{record['figure']}](#{record['experiment']}-{_anchor(record['figure'])})",

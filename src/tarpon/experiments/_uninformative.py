@@ -1,4 +1,4 @@
-"""An estimator that returns the prior: which reference points give it away."""
+"""An estimator that returns the prior, and the reference points that detect it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,12 +27,12 @@ _BLIND: dict[str, Reference] = {
 
 @dataclass(frozen=True)
 class FirstPlusUniform:
-    """References :math:`w x_0 + u`, with the first observation and :math:`u` uniform on [0, 1]."""
+    """References :math:`w x_0 + u`, with :math:`x_0` observed first and :math:`u` uniform."""
 
     weight: float = 1.0
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
-        """Return points of shape `(n_sims, 1)`; reads `x` alone."""
+        """Return points of shape `(n_sims, 1)`, which depend on `x` only."""
         assert sims.x is not None
         return self.weight * sims.x[:, :1] + rng.uniform(size=(sims.n_sims, 1))
 
@@ -46,12 +46,12 @@ _STRONG: dict[str, Reference] = {
 
 
 def uninformative(lab: Lab) -> Outcome:
-    """Draws of the prior, whatever was observed: TARP sees it if its references read x."""
+    """Draws from the prior for every x, which TARP detects if its references depend on x."""
     seed, n_draws = lab.seed, lab.size(1000, 200)
     sims = conjugate("prior", n_draws=n_draws, rng=seed)
     exact = conjugate("posterior", n_draws=n_draws, rng=seed)
     blind, weak, strong = (
-        {name: tarp(sims, reference=one, rng=seed) for name, one in group.items()}
+        {name: tarp(sims, reference=reference, rng=seed) for name, reference in group.items()}
         for group in (_BLIND, _WEAK, _STRONG)
     )
     three = {
@@ -67,12 +67,12 @@ def uninformative(lab: Lab) -> Outcome:
         },
         claims=[
             Claim("p-value of HPD", three["HPD"].p_value, low=0.01),
-            *(Claim(f"p-value of TARP, θᵣ ~ {k}", one.p_value, low=0.01)
-              for k, one in blind.items()),
-            *(Claim(f"distance of TARP, θᵣ = {k}", distance(one), low=0.05, high=0.3)
-              for k, one in weak.items()),
-            *(Claim(f"distance of TARP, θᵣ = {k}", distance(one), low=0.3)
-              for k, one in strong.items()),
+            *(Claim(f"p-value of TARP, θᵣ ~ {name}", result.p_value, low=0.01)
+              for name, result in blind.items()),
+            *(Claim(f"distance of TARP, θᵣ = {name}", distance(result), low=0.05, high=0.3)
+              for name, result in weak.items()),
+            *(Claim(f"distance of TARP, θᵣ = {name}", distance(result), low=0.3)
+              for name, result in strong.items()),
             Claim("p-value of TARP, θᵣ = x₀ + u, on the exact posterior",
                   right["TARP, θᵣ = x₀ + u"].p_value, low=0.01),
         ],
@@ -80,12 +80,14 @@ def uninformative(lab: Lab) -> Outcome:
             Answer.of("returns the prior", three, check(sims, rng=seed)),
             Answer.of("exact posterior", right, check(exact, rng=seed)),
         ],
-        numbers={name: curve(one) for name, one in (three | blind | weak | strong).items()},
+        numbers={
+            name: curve(result) for name, result in (three | blind | weak | strong).items()
+        },
     )  # fmt: skip
 
 
 def _by_dependence(*groups: dict[str, Result]) -> "Figure":
-    """Solid lines for references that do not read x, dash-dotted for weak, dotted for strong."""
+    """Plot curves: solid if references ignore x, dash-dotted if x is weak, dotted if strong."""
     results = {name: result for group in groups for name, result in group.items()}
     figure, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
     plots.coverage(*results.values(), labels=[f"θᵣ: {name}" for name in results], ax=ax)

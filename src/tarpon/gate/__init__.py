@@ -1,14 +1,16 @@
-"""Gates: what a pipeline may go on with, and what stops it."""
+"""Gates: the conditions that posteriors must meet for a pipeline to go on."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .._base import arguments
 from .._base.text import Estimate, stated
 from ..checks import Check
 from ..checks.parameters import Parameter
 
-__all__ = ["FAIL_ON", "Gate", "InaccurateError"]
+__all__ = ["FAIL_ON", "Failure", "Gate", "InaccurateError"]
 
-# From what on a pipeline stops, and the outcomes that stop it.
+# What stops a pipeline, and the outcomes of a check that it means.
 FAIL_ON = {
     "inaccurate": ("inaccurate",),
     "doubt": ("inaccurate", "too few to say"),
@@ -17,19 +19,42 @@ FAIL_ON = {
 
 
 class InaccurateError(AssertionError):
-    """Posteriors did not get through a gate."""
+    """Posteriors failed a gate."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A reason why posteriors fail a gate; `str` gives its sentence.
+
+    Arguments:
+        kind: The outcome of the check, `"inaccurate"` or `"too few to say"`; or the error of a
+            parameter that is too large, `"bias"` or `"width"`.
+        sentence: The reason in words.
+        parameter: The name of the parameter, if any.
+        size: Its bias in posterior sd, or the scatter of its truths in widths of the draws.
+        limit: The largest error allowed.
+    """
+
+    kind: str
+    sentence: str
+    parameter: str | None = None
+    size: Estimate | None = None
+    limit: float | None = None
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 @dataclass(frozen=True)
 class Gate:
-    """What posteriors must be like.
+    """Conditions that posteriors must meet.
 
-    Errors count once their whole 95 % interval lies beyond the largest one allowed, so that
+    An error counts once its whole 95 % interval lies beyond the largest one allowed, so that
     noise stops nothing.
 
     Arguments:
-        fail_on: `"inaccurate"` stops what the test rejects, `"doubt"` also what it saw too little
-            of, and `"never"` leaves it to the sizes below.
+        fail_on: `"inaccurate"` stops posteriors that the test rejects, `"doubt"` also those with
+            too few simulations to say, and `"never"` leaves it to the sizes below.
         max_bias: The largest bias of a parameter, in posterior sd.
         max_width_error: The largest error of a width, as a fraction: 0.2 lets truths scatter
             between 0.8 and 1.2 times as widely as draws.
@@ -45,45 +70,40 @@ class Gate:
     max_width_error: float | None = None
 
     def __post_init__(self) -> None:
-        if self.fail_on not in FAIL_ON:
-            raise ValueError(
-                f"`fail_on` must be one of {', '.join(FAIL_ON)}, but got {self.fail_on!r}."
-            )
+        arguments.one_of("fail_on", self.fail_on, list(FAIL_ON))
         for name in ("max_bias", "max_width_error"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"`{name}` must be positive, but got {value!r}.")
 
-    def failures(self, check: Check) -> tuple[str, ...]:
-        """Return why a check does not get through, in words; nothing if it does."""
-        failed = []
+    def failures(self, check: Check) -> tuple[Failure, ...]:
+        """Return the reasons why a check fails; nothing if it passes."""
+        failures = [failure for row in check.parameters for failure in self._too_large(row)]
         if check.outcome in FAIL_ON[self.fail_on]:
-            why = f": {check.findings[0]}" if check.findings else ""
-            failed.append(f"{check.outcome}, {stated('p', check.p_value)}{why}")
-        for parameter in check.parameters:
-            failed += self._too_large(parameter)
-        return tuple(failed)
+            flaw = f": {check.findings[0]}" if check.findings else ""
+            sentence = f"{check.outcome}, {stated('p', check.p_value)}{flaw}"
+            failures.insert(0, Failure(check.outcome, sentence))
+        return tuple(failures)
 
-    def _too_large(self, parameter: Parameter) -> list[str]:
-        failed = []
-        if self.max_bias is not None and _beyond(parameter.bias, 0.0, self.max_bias):
-            failed.append(
-                f"the bias of {parameter.name} is {parameter.bias} posterior sd, and "
-                f"{self.max_bias:g} is allowed"
+    def _too_large(self, parameter: Parameter) -> Iterator[Failure]:
+        name, bias, width = parameter.name, parameter.bias, parameter.width
+        if self.max_bias is not None and _beyond(bias, 0.0, self.max_bias):
+            sentence = (
+                f"the bias of {name} is {bias} posterior sd, and {self.max_bias:g} is allowed"
             )
-        most = self.max_width_error
-        if most is not None and _beyond(parameter.width, 1.0, most):
-            failed.append(
-                f"the truths of {parameter.name} scatter {parameter.width} times as widely as the "
-                f"draws, and an error of {most:g} is allowed"
+            yield Failure("bias", sentence, name, bias, self.max_bias)
+        if self.max_width_error is not None and _beyond(width, 1.0, self.max_width_error):
+            sentence = (
+                f"the truths of {name} scatter {width} times as widely as the draws, and an error "
+                f"of {self.max_width_error:g} is allowed"
             )
-        return failed
+            yield Failure("width", sentence, name, width, self.max_width_error)
 
     def require(self, check: Check) -> Check:
         """Return the check, or raise `InaccurateError` with the reasons."""
-        failed = self.failures(check)
-        if failed:
-            raise InaccurateError("\n".join([*failed, "", str(check)]))
+        failures = self.failures(check)
+        if failures:
+            raise InaccurateError("\n".join([*map(str, failures), "", str(check)]))
         return check
 
 

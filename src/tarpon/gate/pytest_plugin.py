@@ -36,8 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def accurate(request: pytest.FixtureRequest) -> "Callable[..., Check]":
     """Return a function that checks posteriors, and fails the test if they are inaccurate.
 
-    It takes what `tarpon.check` takes, and what a `tarpon.gate.Gate` does. Without `rng` the
-    seed is 0, so that a test gives the same answer every time.
+    It takes the arguments of `tarpon.check` and of `tarpon.gate.Gate`. Without `rng` the seed is
+    0, so that a test gives the same answer every time.
     """
     from ..checks import check
     from . import Gate
@@ -48,32 +48,32 @@ def accurate(request: pytest.FixtureRequest) -> "Callable[..., Check]":
     def run(*data: Any, rng: Any = 0, **options: Any) -> "Check":
         limits = ("fail_on", "max_bias", "max_width_error")
         gate = Gate(**{name: options.pop(name) for name in limits if name in options})
-        found = check(*data, rng=rng, **options)
+        answer = check(*data, rng=rng, **options)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            found.report(folder / report_name(request.node.nodeid, next(calls)))
-        return gate.require(found)
+            answer.report(folder / report_name(request.node.nodeid, next(calls)))
+        return gate.require(answer)
 
     return run
 
 
 def report_name(test: str, call: int = 1) -> str:
-    """Return the name of the report of a test, which no other test or call of it has.
+    """Return the file name of the report of a test, different for every test and call.
 
-    `tests/test_flow.py::test_narrow[20]` gives `tests.test_flow-test_narrow-20.html`. What file
-    names cannot hold is left out, and a part of a hash tells such tests apart.
+    `tests/test_flow.py::test_narrow[20]` gives `tests.test_flow-test_narrow-20.html`. Characters
+    that file names cannot contain are left out, and a part of a hash distinguishes such tests.
 
     Arguments:
-        test: What pytest calls the test.
-        call: Which call of the fixture in this test it is, counted from 1.
+        test: The name of the test, as pytest has it.
+        call: The number of the call of the fixture within the test, counted from 1.
 
     Example:
         >>> report_name("test_flow.py::test_narrow[20]", 2)
         'test_flow-test_narrow-20+2.html'
     """
     path, _, name = test.partition("::")
-    where = path.removesuffix(".py").replace("/", ".")
-    words = re.sub(r"[^\w.]+", "-", f"{where}-{name}").strip("-.")
+    module = path.removesuffix(".py").replace("/", ".")
+    words = re.sub(r"[^\w.]+", "-", f"{module}-{name}").strip("-.")
     if not _PLAIN.fullmatch(test) or len(words) > _LONGEST:
         words = f"{words[:_LONGEST]}-{sha256(test.encode()).hexdigest()[:8]}"
     return f"{words}+{call}.html" if call > 1 else f"{words}.html"

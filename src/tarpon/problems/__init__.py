@@ -1,4 +1,4 @@
-"""Problems whose answer is known, to try tests on."""
+"""Problems with a known answer, to try tests on."""
 
 from ._conjugate import conjugate
 from ._gaussian import gaussian

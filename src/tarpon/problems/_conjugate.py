@@ -1,4 +1,4 @@
-"""A normal mean with a normal prior: the posterior is known in closed form."""
+"""A normal mean with a normal prior, where the posterior is known exactly."""
 
 import numpy as np
 
@@ -18,23 +18,23 @@ def conjugate(
     noise: float = 0.1,
     rng: RNG = None,
 ) -> Simulations:
-    r"""Return draws for the mean of normal observations, from its posterior or only its prior.
+    r"""Return draws for the mean of normal observations, from its posterior or from its prior.
 
     .. math::
         \theta \sim N(0, 1), \quad x_l \sim N(\theta, \sigma_x^2), \quad
         \theta | x \sim N\Big(s \sum_l x_l / \sigma_x^2, \; s\Big), \quad
         s = \Big(1 + \frac{n_x}{\sigma_x^2}\Big)^{-1}
 
-    Draws of the prior have the right coverage though they ignore the data: no test that does
-    not look at `x` can tell them from draws of the posterior.
+    Draws from the prior have the right coverage although they ignore the data. A test can
+    detect them only if it uses `x`.
 
     Arguments:
-        estimator: "posterior", or "prior" for an estimator that ignores the data.
-        n_sims: The number of simulations.
-        n_draws: The number of draws of each.
-        n_obs: The number of observations :math:`n_x`.
-        noise: Their standard deviation :math:`\sigma_x`.
-        rng: A seed or a generator.
+        estimator: Estimator: "posterior", or "prior", which ignores the data.
+        n_sims: Number of simulations.
+        n_draws: Number of draws per simulation.
+        n_obs: Number of observations :math:`n_x` per simulation.
+        noise: Standard deviation :math:`\sigma_x` of the observations.
+        rng: Seed or generator.
 
     Returns:
         `Simulations` with `x` of shape `(n_sims, n_obs)` and log-densities.
@@ -43,10 +43,7 @@ def conjugate(
         >>> conjugate("prior", n_sims=100, rng=0)
         Simulations(100 simulations, 200 draws each, 1 parameter)
     """
-    if estimator not in ESTIMATORS:
-        raise ValueError(
-            f"`estimator` must be one of {', '.join(ESTIMATORS)}, but got {estimator!r}."
-        )
+    arguments.one_of("estimator", estimator, ESTIMATORS)
     draw = np.random.default_rng(arguments.seed(rng))
     theta = draw.standard_normal(n_sims)
     x = theta[:, None] + noise * draw.standard_normal((n_sims, n_obs))

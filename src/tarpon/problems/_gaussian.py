@@ -1,4 +1,4 @@
-"""The Gaussian toy of the paper, in as many dimensions as wanted."""
+"""The Gaussian toy of the paper, in any number of dimensions."""
 
 import numpy as np
 from numpy.random import Generator
@@ -25,25 +25,25 @@ def gaussian(
 ) -> Simulations:
     r"""Return normal posteriors that are right, too narrow, too wide, or biased.
 
-    The draws of simulation :math:`i` come from :math:`N(\mu_i, \Sigma_i)` with
+    The draws of simulation :math:`i` follow :math:`N(\mu_i, \Sigma_i)` with
     :math:`\log \sigma \sim U(-5, -1)`. In the first three cases
-    :math:`\mu_i \sim U(-5, 5)^D` and the truth comes from :math:`N(\mu_i, k \Sigma_i)`, with
+    :math:`\mu_i \sim U(-5, 5)^D` and the truth follows :math:`N(\mu_i, k \Sigma_i)`, with
     :math:`k = 1` for "correct", 2 for "overconfident" and 1/2 for "underconfident". In the
-    "biased" case the truth comes from :math:`U(-5, 5)^D` and
+    "biased" case the truth follows :math:`U(-5, 5)^D` and
 
     .. math:: \mu = \theta^* - \mathrm{sign}(\theta^*)\, Z(1 - |\theta^*| / 5)\, \sigma,
 
-    with :math:`Z` the inverse survival function of the half-normal distribution: the bias
-    grows outwards, and yet the truths have just the densities that draws have.
+    with :math:`Z` the inverse survival function of the half-normal distribution. The bias grows
+    outwards, and yet the densities of the truths follow the same law as those of the draws.
 
     Arguments:
-        case: One of "correct", "overconfident", "underconfident", "biased".
-        n_sims: The number of simulations.
-        n_draws: The number of draws of each.
-        n_dims: The number of parameters.
+        case: Case: "correct", "overconfident", "underconfident" or "biased".
+        n_sims: Number of simulations.
+        n_draws: Number of draws per simulation.
+        n_dims: Number of parameters.
         full: Whether parameters are correlated, by a random Cholesky factor.
-        dtype: The precision of the draws.
-        rng: A seed or a generator.
+        dtype: Precision of the draws.
+        rng: Seed or generator.
 
     Returns:
         `Simulations` with the log-densities of truths and draws.
@@ -52,8 +52,7 @@ def gaussian(
         >>> gaussian("biased", n_sims=100, n_dims=10, rng=0)
         Simulations(100 simulations, 200 draws each, 10 parameters)
     """
-    if case not in CASES:
-        raise ValueError(f"`case` must be one of {', '.join(CASES)}, but got {case!r}.")
+    arguments.one_of("case", case, CASES)
     draw = np.random.default_rng(arguments.seed(rng))
     shape = (n_sims, n_dims)
     sd = np.exp(draw.uniform(-5.0, -1.0, size=shape))

@@ -1,4 +1,4 @@
-"""A zoo of labelled flaws: estimators whose mistake is known, where the exact posterior is too."""
+"""A zoo of labelled flaws: estimators with a known error, for a known exact posterior."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from numpy.random import Generator
 
 from .._base import arguments
 from .._base.types import RNG, Array, Floats
+from ..checks.findings import Kind
 from ..simulations import Simulations
 
 __all__ = ["FLAWS", "Flaw", "zoo"]
@@ -15,34 +16,35 @@ __all__ = ["FLAWS", "Flaw", "zoo"]
 # theta ~ N(0, I) and x = theta + 0.5 eps, so theta given x ~ N(0.8 x, 0.2 I).
 _SHRINK = 0.8
 _SD = np.sqrt(0.2)
-_NOWHERE = -1e9  # the log-density of points that the estimator rules out
+_NOWHERE = -1e9  # the log-density of points that the estimator excludes
 
 LogDensity = Callable[[Array], Array]
 
 
 @dataclass(eq=False)
 class _Study:
-    """Observations, and truths and draws in posterior sd about the posterior mean."""
+    """Observations, and truths and draws in units of posterior sd from the posterior mean."""
 
     x: Floats  # (n_sims, n_dims)
     truths: Floats  # (n_sims, n_dims)
     draws: Floats  # (n_draws, n_sims, n_dims)
     rng: Generator
-    grid: float | None = None  # what draws are rounded to, in units of the parameters
+    grid: float | None = None  # draws are rounded to its multiples, in parameter units
 
 
 @dataclass(frozen=True)
 class Flaw:
-    """A mistake of an estimator.
+    """An error of an estimator.
 
     Arguments:
-        label: What is wrong, in words.
-        words: What a finding may call it; any of them is right.
-        plant: Plants it in a study, and returns the estimator's log-density if it is simple.
+        label: Description of the error.
+        kinds: Kinds of findings that are correct; any of them counts.
+        plant: Function that changes a study, and returns the estimator's log-density if it is
+            simple.
     """
 
     label: str
-    words: tuple[str, ...]
+    kinds: tuple[Kind, ...]
     plant: Callable[[_Study], LogDensity | None]
 
 
@@ -51,25 +53,24 @@ def zoo(
 ) -> Simulations:
     r"""Return simulations of an estimator with a known flaw.
 
-    Truths come from :math:`N(0, I)`, observations are :math:`x = \theta + \epsilon / 2`, and the
+    Truths follow :math:`N(0, I)`, observations are :math:`x = \theta + \epsilon / 2`, and the
     exact posterior is :math:`N(0.8\, x, 0.2\, I)`.
 
     Arguments:
-        flaw: One of `problems.FLAWS`; "exact" has none.
-        n_sims: The number of simulations.
-        n_draws: The number of draws of each.
-        n_dims: The number of parameters, and of observations.
-        rng: A seed or a generator.
+        flaw: Name of a flaw in `problems.FLAWS`, or "exact" for none.
+        n_sims: Number of simulations.
+        n_draws: Number of draws per simulation.
+        n_dims: Number of parameters, and of observations.
+        rng: Seed or generator.
 
     Returns:
-        `Simulations` with `x`, and with log-densities where the estimator's is simple.
+        `Simulations` with `x`, and with log-densities if the estimator's is simple.
 
     Example:
         >>> zoo("narrow", n_dims=10, rng=0)
         Simulations(200 simulations, 100 draws each, 10 parameters)
     """
-    if flaw not in FLAWS:
-        raise ValueError(f"`flaw` must be one of {', '.join(FLAWS)}, but got {flaw!r}.")
+    arguments.one_of("flaw", flaw, list(FLAWS))
     draw = np.random.default_rng(arguments.seed(rng))
     study = _Study(
         x=np.sqrt(1.25) * draw.standard_normal((n_sims, n_dims)),
@@ -78,13 +79,13 @@ def zoo(
         rng=draw,
     )
     log_density = FLAWS[flaw].plant(study)
-    middle = _SHRINK * study.x
-    samples = (middle + _SD * study.draws).astype(np.float32)
+    mean = _SHRINK * study.x
+    samples = (mean + _SD * study.draws).astype(np.float32)
     if study.grid is not None:
         samples = np.round(samples / study.grid).astype(np.float32) * study.grid
     return Simulations(
         samples,
-        (middle + _SD * study.truths).astype(np.float32),
+        (mean + _SD * study.truths).astype(np.float32),
         x=study.x,
         log_prob_samples=None if log_density is None else log_density(study.draws),
         log_prob_theta=None if log_density is None else log_density(study.truths),
@@ -216,10 +217,10 @@ def _mode_invented(study: _Study) -> LogDensity:
 def _truncated(study: _Study) -> LogDensity:
     from scipy.special import ndtr, ndtri
 
-    middle = _SHRINK * study.x[:, 0]
-    low, high = (-1 - middle) / _SD, (1 - middle) / _SD
-    # Invert in the lower tail, where the quantile function keeps its digits.
-    sign = np.where(middle > 0, 1, -1)
+    mean = _SHRINK * study.x[:, 0]
+    low, high = (-1 - mean) / _SD, (1 - mean) / _SD
+    # Invert in the lower tail, where the quantile function is precise.
+    sign = np.where(mean > 0, 1, -1)
     a = ndtr(np.where(sign > 0, low, -high))
     b = ndtr(np.where(sign > 0, high, -low))
     u = study.rng.uniform(size=study.draws.shape[:2])
@@ -239,7 +240,7 @@ def _local_width(study: _Study) -> LogDensity:
 
 
 def _weights_forgotten(study: _Study) -> LogDensity:
-    """Draw from the likelihood N(x, 1/4), and forget the weights that carry the prior."""
+    """Draw from the likelihood N(x, 1/4), and omit the weights that contain the prior."""
     shift, factor = (1 - _SHRINK) * study.x / _SD, 0.5 / _SD
     study.draws[...] = factor * study.draws + shift
     return _normal(factor, shift)
@@ -268,54 +269,52 @@ def _rounded(study: _Study) -> None:
 
 FLAWS: dict[str, Flaw] = {
     "exact": Flaw("the exact posterior", (), _exact),
-    "narrow": Flaw("10 % too narrow", ("overconfident",), _scaled(0.9)),
-    "wide": Flaw("10 % too wide", ("underconfident",), _scaled(1.1)),
-    "shift": Flaw("one parameter shifted by 0.3 sd", ("biased",), _shift),
+    "narrow": Flaw("10 % too narrow", (Kind.OVERCONFIDENT,), _scaled(0.9)),
+    "wide": Flaw("10 % too wide", (Kind.UNDERCONFIDENT,), _scaled(1.1)),
+    "shift": Flaw("one parameter shifted by 0.3 sd", (Kind.BIASED,), _shift),
     "correlation_missed": Flaw(
-        "correlation 0.4 in pairs missed", ("wrong correlation",), _correlation_missed
+        "correlation 0.4 in pairs missed", (Kind.CORRELATION,), _correlation_missed
     ),
     "correlation_invented": Flaw(
-        "correlation 0.4 in pairs invented", ("wrong correlation",), _correlation_invented
+        "correlation 0.4 in pairs invented", (Kind.CORRELATION,), _correlation_invented
     ),
-    "heavy_tails": Flaw("draws have heavier tails", ("wrong tails",), _heavy_tails),
-    "light_tails": Flaw("draws have lighter tails", ("wrong tails",), _light_tails),
-    "bias_by_x": Flaw("bias 0.3 sd with the sign of x", ("bias depends on x",), _bias_by_x),
+    "heavy_tails": Flaw("draws have heavier tails", (Kind.TAILS,), _heavy_tails),
+    "light_tails": Flaw("draws have lighter tails", (Kind.TAILS,), _light_tails),
+    "bias_by_x": Flaw("bias 0.3 sd with the sign of x", (Kind.BIAS_BY_DATA,), _bias_by_x),
     "prior_leak": Flaw(
         "10 % of draws from the prior",
-        ("underconfident", "wrong tails", "bias depends on x"),
+        (Kind.UNDERCONFIDENT, Kind.TAILS, Kind.BIAS_BY_DATA),
         _prior_leak,
     ),
-    "prior": Flaw("the prior for the posterior", ("ignores the data",), _prior),
-    "skew": Flaw("one parameter skewed", ("skewed", "wrong shape"), _skew),
+    "prior": Flaw("the prior for the posterior", (Kind.IGNORES_DATA,), _prior),
+    "skew": Flaw("one parameter skewed", (Kind.SKEWED, Kind.SHAPE), _skew),
     "mode_dropped": Flaw(
         "a mode of weight 0.1 dropped",
-        ("outside the draws", "skewed", "wrong shape", "wrong tails"),
+        (Kind.OUTSIDE, Kind.SKEWED, Kind.SHAPE, Kind.TAILS),
         _mode_dropped,
     ),
     "mode_invented": Flaw(
-        "a mode of weight 0.15 invented", ("skewed", "wrong shape", "biased"), _mode_invented
+        "a mode of weight 0.15 invented", (Kind.SKEWED, Kind.SHAPE, Kind.BIASED), _mode_invented
     ),
     "truncated": Flaw(
-        "support cut in one parameter", ("outside the draws", "overconfident"), _truncated
+        "support cut in one parameter", (Kind.OUTSIDE, Kind.OVERCONFIDENT), _truncated
     ),
-    "local_width": Flaw(
-        "too narrow here and too wide there", ("width depends on x",), _local_width
-    ),
+    "local_width": Flaw("too narrow here and too wide there", (Kind.WIDTH_BY_DATA,), _local_width),
     "weights_forgotten": Flaw(
         "importance weights forgotten",
-        ("underconfident", "bias depends on x"),
+        (Kind.UNDERCONFIDENT, Kind.BIAS_BY_DATA),
         _weights_forgotten,
     ),
     "autocorrelated": Flaw(
         "a chain taken for independent draws",
-        ("overconfident", "outside the draws"),
+        (Kind.OVERCONFIDENT, Kind.OUTSIDE),
         _autocorrelated,
     ),
-    "swapped_axes": Flaw("draws and simulations swapped", ("ignores the data",), _swapped_axes),
+    "swapped_axes": Flaw("draws and simulations swapped", (Kind.IGNORES_DATA,), _swapped_axes),
     "swapped_parameters": Flaw(
         "parameters in the wrong order",
-        ("bias depends on x", "overconfident"),
+        (Kind.BIAS_BY_DATA, Kind.OVERCONFIDENT),
         _swapped_parameters,
     ),
-    "rounded": Flaw("draws rounded to half an sd", ("rounded",), _rounded),
+    "rounded": Flaw("draws rounded to half an sd", (Kind.ROUNDED,), _rounded),
 }

@@ -1,4 +1,4 @@
-"""Report: one HTML file that says what checks found. It needs no network and no scripts."""
+"""Report: one HTML file about one or more checks. It needs no network and no scripts."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from markupsafe import Markup
 
 from .._base.disk import replacing, versions
 from .._base.text import number, stated
-from ..checks import Check
+from ..checks import Check, words
 from ..checks.families import SEES
 from ..results import Result
-from ._study import Study
+from ._chapter import Chapter
 from ._svg import NOT_XML
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ def write(
     names: Sequence[str] | None = None,
     commands: Sequence[str] | None = None,
 ) -> None:
-    """Write one HTML file that says what checks found; several are compared.
+    """Write one HTML file about checks; several are compared.
 
     The file is whole or not there at all: it is written beside its place and then moved.
 
     Arguments:
-        path: Where it goes.
+        path: The path of the file.
         checks: One or more checks.
-        names: What was checked, one name each.
-        commands: What gives each of them again; by default a line of Python.
+        names: The name of what was checked, per check.
+        commands: The command that reproduces each check; by default a line of Python.
 
     Example:
         >>> check = tarpon.check(tarpon.problems.zoo("narrow", rng=0), rng=0)
@@ -58,17 +58,17 @@ def html(
 ) -> str:
     """Return the text of the file that `write` writes."""
     if not checks:
-        raise ValueError("a report needs at least one check, but none came.")
-    studies = [
-        Study(check, name, f"s{k}", command)
+        raise ValueError("a report needs at least one check, but got none.")
+    chapters = [
+        Chapter(check, name, f"s{k}", command)
         for k, (check, name, command) in enumerate(
             zip(checks, _names(checks, names), _commands(checks, commands), strict=True)
         )
     ]
     script = (_HERE / "script.js").read_text(encoding="utf-8")
     text = _environment().get_template("report.html.jinja").render(
-        studies=studies,
-        compared=_Compared(studies) if len(studies) > 1 else None,
+        chapters=chapters,
+        compared=_Compared(chapters) if len(chapters) > 1 else None,
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
@@ -86,24 +86,24 @@ def card(shown: Check | Result) -> str:
 class _Compared:
     """Several checks beside each other."""
 
-    def __init__(self, studies: list[Study]) -> None:
+    def __init__(self, chapters: list[Chapter]) -> None:
         from . import _figures
 
-        self.studies, checks = studies, [study.check for study in studies]
+        self.chapters, checks = chapters, [chapter.check for chapter in chapters]
         self.coverage: list[Figure] = [
-            _figures.coverage(study.check.evidence.joint[:1], f"c{k}", title=study.name)
-            for k, study in enumerate(studies)
-            if study.check.evidence.joint
+            _figures.coverage(chapter.check.evidence.joint[:1], f"c{k}", title=chapter.name)
+            for k, chapter in enumerate(chapters)
+            if chapter.check.evidence.joint
         ]
         self.effects: list[Figure] = [
-            _figures.effects(study.check, f"e{k}", title=study.name, others=checks)
-            for k, study in enumerate(studies)
+            _figures.effects(chapter.check, f"e{k}", title=chapter.name, others=checks)
+            for k, chapter in enumerate(chapters)
         ]
 
     @property
     def families(self) -> list[tuple[str, str, list[float | None]]]:
-        """Every family that any check looked at, with its adjusted p-value in each."""
-        tables = [{f.name: f.adjusted for f in study.check.families} for study in self.studies]
+        """Every family of any check, with its adjusted p-value in each."""
+        tables = [{row.name: row.adjusted for row in c.check.families} for c in self.chapters]
         names = [name for name in SEES if any(name in table for table in tables)]
         own = {name for table in tables for name in table} - set(names)
         return [
@@ -114,13 +114,13 @@ class _Compared:
     @property
     def parameters(self) -> list[tuple[str, list[float | None]]]:
         """Every parameter that failed in any check, with its adjusted p-value in each."""
-        tables = [{p.name: p.p_value for p in study.check.parameters} for study in self.studies]
+        tables = [{row.name: row.p_value for row in c.check.parameters} for c in self.chapters]
         names = dict.fromkeys(name for table in tables for name in table)
         rows = [(name, [table.get(name) for table in tables]) for name in names]
         return [row for row in rows if any(self._failed(p, k) for k, p in enumerate(row[1]))]
 
     def _failed(self, p: float | None, k: int) -> bool:
-        return p is not None and p <= self.studies[k].check.level
+        return p is not None and p <= self.chapters[k].check.level
 
 
 def _names(checks: Sequence[Check], names: Sequence[str] | None) -> list[str]:
@@ -164,5 +164,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"p": partial(number, digits=3), "stated": _stated, "number": _number}
+    environment.filters |= {
+        "p": partial(number, digits=3),
+        "stated": _stated,
+        "number": _number,
+        "power": words.power,
+    }
     return environment

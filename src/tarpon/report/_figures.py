@@ -1,4 +1,4 @@
-"""The figures of a report: drawn by `plots`, each with its words and the table behind it."""
+"""Figures of a report: drawn by `plots`, each with its words and the table behind it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +11,9 @@ from .. import plots
 from .._base.text import stated
 from ..checks import Check
 from ..checks.evidence import Pair, Trend
-from ..checks.findings import Finding
-from ..diagnostics import Result
+from ..checks.findings import Finding, Kind
 from ..ranks import Ranks
+from ..results import Result
 from ..verdict import Reading
 from ._svg import Draw, drawn
 
@@ -38,8 +38,8 @@ _READ_MIXED = (
     "truths and draws score alike."
 )
 _READ_DIFFERENCE = (
-    "The share of truths below each quantile of the draws, less what it should be. Above zero "
-    "everywhere: the draws lie too high. Below zero: too low. First above, then below: too "
+    "The share of truths below each quantile of the draws, minus the level of the quantile. Above "
+    "zero everywhere: the draws lie too high. Below zero: too low. First above, then below: too "
     "narrow. First below, then above: too wide. The band holds all parameters together with 95% "
     "probability."
 )
@@ -54,19 +54,19 @@ _READ_PAIR = (
     "them lie outside the larger one, on all sides alike."
 )
 _READ_BIAS_TREND = (
-    "Simulations are sorted into bins. In each, the dot is the bias with its 95% interval. For "
-    "accurate posteriors the bias is zero wherever you look."
+    "Simulations are sorted into bins. In each bin, the dot is the bias with its 95% interval. "
+    "The bias of accurate posteriors is zero in every bin."
 )
 _READ_WIDTH_TREND = (
-    "Simulations are sorted into bins. In each, the dot is how much more widely the truths "
-    "scatter than the draws, with its 95% interval. For accurate posteriors it is one wherever "
-    "you look; above it the draws are too narrow, below it too wide."
+    "Simulations are sorted into bins. In each bin, the dot is how much more widely the truths "
+    "scatter than the draws, with its 95% interval. For accurate posteriors it is one in every "
+    "bin. Above one, the draws are too narrow; below one, too wide."
 )
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table behind a figure, and where in the figure it is."""
+    """A row of the table behind a figure, and its place in the figure."""
 
     cells: tuple[str, ...]
     x: float
@@ -79,12 +79,12 @@ class Figure:
 
     Arguments:
         key: Its id in the page.
-        title: What it shows.
-        about: What a reader who cannot see it is told.
+        title: Its title.
+        about: Its content in words, for readers who cannot see it.
         read: How to read it.
-        svg: The figure.
-        header: The names of the columns of the table behind it.
-        rows: Its rows.
+        svg: The figure as SVG.
+        header: The column names of the table behind it.
+        rows: The rows of that table.
         width: The width of the figure in its own units.
     """
 
@@ -99,7 +99,7 @@ class Figure:
 
     @property
     def points(self) -> str:
-        """The places of the rows, for the script."""
+        """The places of the rows in the figure, for the script."""
         return " ".join(f"{row.x:.1f},{row.y:.1f}" for row in self.rows)
 
 
@@ -123,8 +123,8 @@ def _figure(
 def coverage(results: Sequence[Result], key: str, *, title: str = "") -> Figure:
     """Return expected coverage of all parameters together."""
     mixed = any(result.reading is Reading.MIXED for result in results)
-    said = "; ".join(f"by {result.names[0]}: {result.verdict}" for result in results)
-    words = title or "Coverage of joint regions", said, _READ_MIXED if mixed else _READ_OUTWARD
+    about = "; ".join(f"by {result.names[0]}: {result.verdict}" for result in results)
+    words = title or "Coverage of joint regions", about, _READ_MIXED if mixed else _READ_OUTWARD
     return _figure(
         lambda ax: plots.coverage(*results, ax=ax),
         key,
@@ -136,7 +136,7 @@ def coverage(results: Sequence[Result], key: str, *, title: str = "") -> Figure:
 
 
 def differences(result: Result, key: str, n_all: int) -> Figure:
-    """Return expected coverage less level of some parameters, with the band of all of them."""
+    """Return expected coverage minus level of some parameters, with the band of all of them."""
     confidence = 1 - 0.05 / n_all
     which = "every parameter" if n_all == len(result.names) else "the parameters farthest off"
     left = [n for n, p in zip(result.names, result.p_values, strict=True) if n_all * p <= 0.05]
@@ -178,7 +178,7 @@ def ranks(result: Result, score: int, key: str, *, small: bool = False) -> Figur
 def effects(
     check: Check, key: str, *, title: str = "Bias and width", others: Sequence[Check] = ()
 ) -> Figure:
-    """Return bias and width of all parameters, on axes that hold those of others too."""
+    """Return bias and width of all parameters, on the axes of several checks if given."""
 
     def draw(ax: Axes) -> None:
         for other in others:
@@ -226,7 +226,7 @@ def pair(check: Check, pair: Pair, key: str) -> Figure:
 
 
 def trend(trend: Trend, key: str) -> Figure:
-    """Return how an error changes with what is known."""
+    """Return how an error changes along a feature of the data or a posterior mean."""
     what = "Width of all parameters" if trend.name is None else f"Bias of {trend.name}"
     rows = (
         ((f"{x:.3g}", str(error)), x, error.value)
@@ -237,7 +237,7 @@ def trend(trend: Trend, key: str) -> Figure:
         key,
         (
             f"{what} along {trend.along}",
-            f"Adjusted for all that were looked at, {stated('p', trend.p_value, 3)}",
+            f"Adjusted for the number of such trends, {stated('p', trend.p_value, 3)}",
             _READ_WIDTH_TREND if trend.name is None else _READ_BIAS_TREND,
         ),
         (trend.along, "Width" if trend.name is None else "Bias / posterior sd"),
@@ -247,22 +247,24 @@ def trend(trend: Trend, key: str) -> Figure:
 
 def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
     """Return the figure that shows a flaw."""
-    seen, flaw = check.evidence, finding.flaw
-    if flaw == "wrong correlation":
-        return pair(check, seen.pairs.worst[0], key)
-    if flaw.startswith(("bias depends on ", "ignores the data")):
-        ways = [trend for way in (seen.by_data, seen.slopes) for trend in way.worst]
-        return trend(min(ways, key=lambda one: one.p_value), key)
-    if flaw.startswith("width depends on "):
-        return trend(seen.widths.worst[0], key)
-    if flaw.startswith("wrong in your score"):
-        own = [one for one in seen.joint if one.names[0] in flaw]
-        return ranks(own[0], 0, key) if own else None
-    if flaw == "rounded":
-        return None
-    if finding.where and finding.where[0] in seen.marginals.names:
-        return ranks(seen.marginals, seen.marginals.names.index(finding.where[0]), key)
-    return coverage(seen.joint, key) if seen.joint else None
+    evidence = check.evidence
+    match finding.kind:
+        case Kind.CORRELATION:
+            return pair(check, evidence.pairs.worst[0], key)
+        case Kind.BIAS_BY_DATA | Kind.IGNORES_DATA:
+            trends = [*evidence.by_data.worst, *evidence.slopes.worst]
+            return trend(min(trends, key=lambda trend: trend.p_value), key)
+        case Kind.WIDTH_BY_DATA:
+            return trend(evidence.widths.worst[0], key)
+        case Kind.SCORE:
+            own = [result for result in evidence.joint if result.names == (finding.where,)]
+            return ranks(own[0], 0, key) if own else None
+        case Kind.ROUNDED:
+            return None
+    if finding.parameters:
+        score = evidence.marginals.names.index(finding.parameters[0])
+        return ranks(evidence.marginals, score, key)
+    return coverage(evidence.joint, key) if evidence.joint else None
 
 
 def single(result: Result, *scores: int) -> Result:
@@ -276,7 +278,7 @@ def single(result: Result, *scores: int) -> Result:
 
 
 def _bare(ax: Axes) -> None:
-    """Leave the axes of a small panel with what it needs."""
+    """Strip the axes of a small panel of legend and labels."""
     legend = ax.get_legend()
     if legend is not None:
         legend.remove()

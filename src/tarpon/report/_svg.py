@@ -1,4 +1,4 @@
-"""From a figure of matplotlib to SVG that belongs to a page: its colours, fonts and ids."""
+"""SVG of matplotlib figures, with the colours, fonts and ids of the page around them."""
 
 import io
 import re
@@ -25,7 +25,7 @@ _STYLE: dict[Any, Any] = {
     "xtick.major.width": 0.7,
     "ytick.major.width": 0.7,
 }
-# What the page may change in the dark; the rest is for where there is no page around.
+# Colours that a page may change in the dark, each with its value where there is no page.
 _COLORS = {
     "#000000": "currentColor",
     "#ffffff": "var(--paper, #ffffff)",
@@ -51,11 +51,11 @@ Place = Callable[[float, float], tuple[float, float]]
 
 
 def drawn(draw: Draw, key: str, size: tuple[float, float]) -> tuple[Markup, Place]:
-    """Return what `draw` draws as SVG, and where in it a point of the data is.
+    """Return a figure as SVG, and a function from the data to places in it.
 
     Arguments:
-        draw: Draws on the axes that it is given.
-        key: What the ids in the SVG begin with.
+        draw: Draws on the axes that it is called with.
+        key: The beginning of all ids in the SVG.
         size: Width and height in inches.
     """
     out = io.StringIO()
@@ -85,7 +85,7 @@ def _in_legend(ax: Axes) -> list[Text]:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return text that fits into a figure: one line, and not without end."""
+    """Return text that fits into a figure: one line of limited length."""
     line = re.sub(r"[\r\n\t]+", " ", NOT_XML.sub("\ufffd", text))
     return line if len(line) <= most else line[: most - 1] + "…"
 
@@ -107,8 +107,8 @@ def _inline(text: str, key: str) -> Markup:
 
 def _targets(element: ElementTree.Element) -> set[str]:
     """Return the ids that an element points to."""
-    found = {match for value in element.attrib.values() for match in _TARGET.findall(value)}
-    return found | {element.get(_XLINK, "").removeprefix("#")}
+    targets = {match for value in element.attrib.values() for match in _TARGET.findall(value)}
+    return targets | {element.get(_XLINK, "").removeprefix("#")}
 
 
 def _localise(element: ElementTree.Element, key: str, wanted: set[str]) -> None:

@@ -28,8 +28,8 @@ class Watch:
     @property
     def settled(self) -> str:
         """Why to stop; nothing while there is no reason, or only one simulation to describe."""
-        early = self.monitor.n_sims < 2 or self.monitor.state == "running"
-        return "" if early else self.monitor.state
+        early = self.monitor.n_sims < 2 or self.monitor.outcome == "running"
+        return "" if early else self.monitor.outcome
 
     def follow(self, book: Book) -> None:
         """Take in all simulations that have none before them that is still to come."""

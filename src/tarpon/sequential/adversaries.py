@@ -1,8 +1,8 @@
-"""Adversaries: scores that are learned from earlier simulations, to tell truths from draws.
+"""Adversaries: scores learned from earlier simulations, to distinguish truths from draws.
 
-An adversary is any object with one method, `fit(theta, samples, x)`, that returns a function of
-points and observations: the higher its value, the more a point looks like the truth among its
-draws. A `Monitor` fits it on simulations that are over, and bets on the next one.
+An adversary is any object with a method `fit(theta, samples, x)` that returns a function of points
+and observations. The higher its value, the more a point looks like the truth. A `Monitor` fits the
+adversary to earlier simulations, and bets on the next simulation.
 """
 
 from collections.abc import Callable
@@ -24,51 +24,51 @@ __all__ = ["Adversary", "Quadratic"]
 
 Score: TypeAlias = Callable[[Array, Array | None], Array]
 
-_FIRST, _GROWTH = 20, 1.25  # simulations before the first fit, and between one and the next
-_N_KEPT = 32  # draws of each simulation that are kept to learn from
+_FIRST, _GROWTH = 20, 1.25  # simulations before the first fit, and their growth to the next
+_N_KEPT = 32  # draws per simulation that are kept to learn from
 _TEMPERS = np.array([0.25, 0.5, 1.0])
 _MOST_FEATURES, _MOST_OBSERVED = 128, 16
 
 
 class Adversary(Protocol):
-    """Whatever learns to tell truths from draws."""
+    """An object that learns to distinguish truths from draws."""
 
     def fit(self, theta: Array, samples: Array, x: Array | None) -> Score:
-        """Return a score of points that is larger for truths.
+        """Return a function that scores truths higher than draws.
 
         Arguments:
-            theta: The truths of earlier simulations, `(n_sims, n_dims)`.
+            theta: Truths of earlier simulations, `(n_sims, n_dims)`.
             samples: Some of their draws, `(n_draws, n_sims, n_dims)`.
-            x: Their observations, `(n_sims, ...)`, if there are any.
+            x: Observations `(n_sims, ...)`, or None.
 
         Returns:
-            A function of points `(n_points, n_sims, n_dims)` and observations that returns
-            `(n_points, n_sims)` numbers. All points of a simulation come together, the truth
-            anywhere among them.
+            A function of points `(n_points, n_sims, n_dims)` and observations that returns scores
+            `(n_points, n_sims)`. It is called with all points of a simulation, the truth at a
+            random place.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Quadratic:
-    r"""A quadratic function of the parameters, in units of the posterior itself.
+    r"""A quadratic function of the parameters, in units of the posterior.
 
-    With :math:`z` the points about the centre of their simulation over their spread,
+    With :math:`z` the standardised points of a simulation,
 
     .. math:: f(\theta; x) = \sum_k (a_k z_k + b_k z_k^2) + \sum_{k<l} c_{kl} z_k z_l
               + \sum_{kl} d_{kl} z_k x_l ,
 
-    fitted by penalised likelihood to the truths among their draws. Products that would make more
-    than 128 terms are left out, and so are observations of more than 16 numbers.
+    fitted by penalised likelihood to the truths among their draws. Products that would give more
+    than 128 terms are omitted, and so are observations of more than 16 numbers.
 
     Arguments:
-        penalty: How much the squares of coefficients cost.
+        penalty: Penalty on the squares of the coefficients.
     """
 
     penalty: float = 100.0
 
     def fit(self, theta: Array, samples: Array, x: Array | None) -> Score:
-        """Return the quadratic that tells these truths from their draws best."""
+        """Return the quadratic that best distinguishes these truths from their draws."""
         units = None if x is None else _Units.of(x)
         features = _features(np.concatenate([theta[None], samples]), x, units)
         return partial(_quadratic, units=units, slope=_logit(features, self.penalty))
@@ -116,7 +116,7 @@ def _features(points: Array, x: Array | None, units: _Units | None) -> Floats:
 
 
 def _logit(features: Floats, penalty: float) -> Floats:
-    """Return the slopes that tell the first of each simulation's points from the others."""
+    """Return the slopes that distinguish the first point of each simulation from the others."""
     n_features = features.shape[-1]
     slope = np.zeros(n_features)
     value, gradient, curvature = _likelihood(features, slope, penalty)
@@ -124,18 +124,18 @@ def _logit(features: Floats, penalty: float) -> Floats:
         step = np.linalg.solve(curvature, gradient)
         for halving in range(30):
             tried = slope + step / 2**halving
-            found = _likelihood(features, tried, penalty)
-            if found[0] >= value:
+            reached = _likelihood(features, tried, penalty)
+            if reached[0] >= value:
                 break
-        gain, slope = found[0] - value, tried
-        value, gradient, curvature = found
+        gain, slope = reached[0] - value, tried
+        value, gradient, curvature = reached
         if gain < 1e-9 * (1 + abs(value)):
             break
     return slope
 
 
 def _likelihood(features: Floats, slope: Floats, penalty: float) -> tuple[float, Floats, Floats]:
-    """Return the penalised log-likelihood, its gradient, and minus its second derivatives."""
+    """Return the penalised log-likelihood, its gradient, and its negative Hessian."""
     scores = features @ slope
     share = np.exp(scores - scores.max(axis=0))
     share /= share.sum(axis=0)
@@ -149,18 +149,17 @@ def _likelihood(features: Floats, slope: Floats, penalty: float) -> tuple[float,
 
 @dataclass(frozen=True, eq=False)
 class Gambler:
-    """An adversary at the table: what it has learned from, and what it has won.
+    """An adversary that bets: the simulations that it learned from, and its capital.
 
-    It bets its score as it is, and at a half and a quarter of it, in case it has learned too much
-    from too little.
+    It bets on its score, and on half and a quarter of it, in case it has overfitted.
 
     Arguments:
-        adversary: Learns the score.
-        points: Of each simulation the truth and some of the draws, `(1 + n_kept, n_dims)`.
-        x: Their observations.
-        log_capital: The logarithms of the three capitals.
-        n_bets: How many simulations it has bet on.
-        fitted: The number of simulations of the last fit, and the score that came of it.
+        adversary: Adversary that learns the score.
+        points: Arrays `(1 + n_kept, n_dims)`, one per simulation: the truth, then some draws.
+        x: Observations, one per simulation.
+        log_capital: Logarithms of the three capitals, `(3,)`.
+        n_bets: Number of simulations with a bet.
+        fitted: Number of simulations of the last fit, and the score that it returned.
     """
 
     adversary: Adversary
@@ -185,7 +184,7 @@ class Gambler:
         )
 
     def to_arrays(self) -> dict[str, Array]:
-        """Return what a file keeps, beside the adversary and the number of its bets."""
+        """Return the arrays of a file, without the adversary and the number of bets."""
         return {
             "points": np.array(self.points),
             "x": np.array(self.x),
@@ -199,17 +198,17 @@ class Gambler:
 
     @property
     def nats(self) -> float:
-        """The mean logarithm of what a bet paid."""
+        """The mean logarithm of the payments."""
         return self.log_e / max(self.n_bets, 1)
 
     def bet(self, block: Block, rng: Generator) -> "Gambler":
-        """Return the gambler after one more simulation, from which it may learn then."""
+        """Return the gambler after a bet on one more simulation, which it may then learn from."""
         ready = self._ready()
         capital = self.log_capital
         if ready.fitted is not None:
             scores = one_score(ready.fitted[1](block.points, block.x), block.n_points)
-            paid = [log_softmax_bet(temper * scores, block) for temper in _TEMPERS]
-            capital = capital + np.array(paid)
+            payments = [log_softmax_bet(temper * scores, block) for temper in _TEMPERS]
+            capital = capital + np.array(payments)
         return replace(
             ready,
             points=(*self.points, _kept(block, rng)),
@@ -219,16 +218,16 @@ class Gambler:
         )
 
     def _ready(self) -> "Gambler":
-        """Return the gambler, fitted to as many of the earlier simulations as it should be."""
-        wanted = _last_fit(len(self.points))
-        if not wanted or (self.fitted is not None and self.fitted[0] == wanted):
+        """Return the gambler, fitted to earlier simulations if a fit is due."""
+        n_fit = _last_fit(len(self.points))
+        if not n_fit or (self.fitted is not None and self.fitted[0] == n_fit):
             return self
-        points = np.stack(self.points[:wanted], axis=1)
-        x = np.stack(self.x[:wanted]) if self.x else None
-        return replace(self, fitted=(wanted, self.adversary.fit(points[0], points[1:], x)))
+        points = np.stack(self.points[:n_fit], axis=1)
+        x = np.stack(self.x[:n_fit]) if self.x else None
+        return replace(self, fitted=(n_fit, self.adversary.fit(points[0], points[1:], x)))
 
     def joined(self, other: "Gambler") -> "Gambler":
-        """Return a gambler who bet on both, on simulations that are independent."""
+        """Return the gambler after the bets of both, on independent simulations."""
         return Gambler(
             self.adversary,
             self.points + other.points,
@@ -239,7 +238,7 @@ class Gambler:
 
 
 def _last_fit(n_sims: int) -> int:
-    """Return the number of simulations of the last fit that is due, 0 before the first."""
+    """Return the number of simulations of the latest fit that is due, 0 before the first."""
     last, following = 0, _FIRST
     while following <= n_sims:
         last, following = following, ceil(_GROWTH * following)
@@ -247,7 +246,7 @@ def _last_fit(n_sims: int) -> int:
 
 
 def _kept(block: Block, rng: Generator) -> Array:
-    """Return the truth and some draws of a simulation, as likely as they weigh."""
+    """Return the truth and some draws of a simulation, chosen by weight."""
     truth = int(block.truth[0])
     others = np.delete(np.arange(block.n_points), truth)
     weights = block.weights[others, 0] if block.weighted else np.ones(len(others))
@@ -257,11 +256,11 @@ def _kept(block: Block, rng: Generator) -> Array:
 
 
 def one_score(values: ArrayLike, n_points: int) -> Array:
-    """Return what an adversary says of the points of one simulation, (n_points,), finite."""
+    """Return the finite scores of an adversary for one simulation, `(n_points,)`."""
     values = array("scores", values)
     if values.shape != (n_points, 1):
         raise ValueError(
-            f"the score of an adversary must be one number a point, ({n_points}, 1) for points of "
-            f"shape ({n_points}, 1, n_dims), but got {values.shape}."
+            f"the score of an adversary must be one number per point, ({n_points}, 1) for points "
+            f"of shape ({n_points}, 1, n_dims), but got {values.shape}."
         )
     return finite("scores of an adversary", values[:, 0])

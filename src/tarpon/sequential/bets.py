@@ -1,14 +1,14 @@
-r"""Evidence that may be looked at after every simulation.
+r"""Bets on ranks: evidence that stays valid however often you look at it.
 
-A *bet* is a function :math:`b_t(r) \ge 0` of the rank that is fixed before simulation
-:math:`t`, and whose mean over the :math:`n + 1` ranks is one. Under accuracy ranks are uniform, so
-the capital of whoever bets all of it every time,
+A *bet* is a function :math:`b_t(r) \ge 0` of the rank, fixed before simulation :math:`t`, with
+mean one over the :math:`n + 1` ranks. For an accurate posterior ranks are uniform, so the capital
+of a gambler who bets all of it every time,
 
 .. math:: M_t = \prod_{s \le t} b_s(r_s), \qquad P(\sup_t M_t \ge 1/\alpha) \le \alpha,
 
-is a fair game (Ville, 1939), whenever one looks and whenever one stops. A weighted mean of
-capitals is fair too. So each score and each alternative has a gambler of its own, and the one that
-happens to be right carries the mean: several scores cost the logarithm of their number, once.
+is a fair game (Ville, 1939), however often you look and whenever you stop. A weighted mean of
+capitals is fair too. So each score and each alternative has its own gambler, and the gambler who
+is right dominates the mean: several scores cost the logarithm of their number, once.
 """
 
 from dataclasses import dataclass
@@ -25,27 +25,27 @@ from ..regions import FromCentre, FromDraws, HalfLines, HighestDensity, Region, 
 from ..simulations import Simulations
 from ..simulations.blocks import Block
 
-# What the gamblers bet on: truths that are shifted against the draws, or that scatter by a factor
-# more or less, in normal scores; by how much, and with which share of the money. Errors far
-# beyond these are found at once all the same.
+# The alternatives: truths that are shifted against the draws, or that scatter more or less by a
+# factor, in normal scores; by size, with the share of the capital on each. Much larger errors are
+# detected at once as well.
 SHIFTS = {0.15: 0.15, 0.3: 0.4, 0.5: 0.35, 0.9: 0.1}
 SCALES = {0.65: 0.1, 0.8: 0.2, 1.12: 0.1, 1.25: 0.3, 1.5: 0.3}
-_SHIFTED, _ANY = 0.65, 0.05  # the share of shifts, and of the bet on any histogram
+_SHIFTED, _ANY = 0.65, 0.05  # the shares of shifts, and of the bet on a learned histogram
 _N_BINS, _PER_BIN = 10, 10
 LEVELS = np.linspace(0, 1, _N_BINS * _PER_BIN + 1)
 _SHARES = {"marginals": 8.0, "centre": 2.0, "posterior balls": 1.0, "density": 2.0}
 N_BALLS = 8
-_TUNED = 50  # simulations: the bound is at its best for some ten times as many
+_TUNED = 50  # simulations; the bound is tightest for about ten times as many
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """What follows from a rank among so many points.
+    """The payments and the coverage of each rank among `n_points` points.
 
     Arguments:
-        bets: What each alternative pays, `(n_points, n_alternatives)`, on average one.
-        covered: Which share of a rank lies below each level, `(n_points, n_levels)`, on average
-            the level.
+        bets: Payments per rank and alternative, `(n_points, n_alternatives)`, with mean one.
+        covered: Shares of each rank below each level, `(n_points, n_levels)`, with the level as
+            mean.
     """
 
     bets: Floats
@@ -54,9 +54,9 @@ class _Table:
 
 @lru_cache(maxsize=64)
 def table(n_points: int) -> _Table:
-    r"""Return what every rank from 0 to `n_points - 1` pays.
+    r"""Return the table of all ranks from 0 to `n_points - 1`.
 
-    Proportional to :math:`N(z; \mu, \sigma) / N(z; 0, 1)` at the normal score
+    Payments are proportional to :math:`N(z; \mu, \sigma) / N(z; 0, 1)` at the normal score
     :math:`z = \Phi^{-1}((r + 1/2) / (n + 1))`.
     """
     from scipy.special import ndtri
@@ -70,7 +70,7 @@ def table(n_points: int) -> _Table:
 
 @cache
 def _alternatives() -> tuple[Floats, Floats, Floats]:
-    """Return the shifts and scales of the alternatives, and all shares, the histogram's last."""
+    """Return shifts, scales and shares of the alternatives; the last share is the histogram's."""
     shift = np.array([sign * size for size in SHIFTS for sign in (1, -1)] + [0.0] * len(SCALES))
     scale = np.array([1.0] * (2 * len(SHIFTS)) + list(SCALES))
     shifts = np.repeat(list(SHIFTS.values()), 2) / 2
@@ -80,14 +80,14 @@ def _alternatives() -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Wealth:
-    """The capitals of all gamblers, and what they know of the past.
+    """The capitals of all gamblers, and the coverage so far.
 
-    Leading axes, if any, count runs that go on side by side.
+    Leading axes, if any, are parallel runs.
 
     Arguments:
-        log_capital: The logarithms, `(..., n_scores, n_bets)`.
-        covered: How many truths lay below each level, `(..., n_scores, n_levels)`.
-        n_sims: The number of simulations.
+        log_capital: Logarithms of the capitals, `(..., n_scores, n_bets)`.
+        covered: Numbers of truths below each level, `(..., n_scores, n_levels)`.
+        n_sims: Number of simulations so far.
     """
 
     log_capital: Floats
@@ -96,7 +96,7 @@ class Wealth:
 
     @classmethod
     def initial(cls, n_scores: int, n_runs: tuple[int, ...] = ()) -> "Wealth":
-        """Return what there is before the first simulation: one unit for each."""
+        """Return the wealth before the first simulation: a capital of one per gambler."""
         n_bets = len(_alternatives()[2])
         return cls(
             np.zeros((*n_runs, n_scores, n_bets)), np.zeros((*n_runs, n_scores, len(LEVELS)))
@@ -116,22 +116,22 @@ class Wealth:
         """Return the wealth after one more simulation.
 
         Arguments:
-            ranks: Of the truth, `(..., n_ranks)`.
-            n_points: How many values a rank may have.
-            sizes: How many of the ranks belong to each score; bets on these are averaged.
+            ranks: Ranks of the truth, `(..., n_ranks)`.
+            n_points: Number of values that a rank may have.
+            sizes: Numbers of ranks per score, `(n_scores,)`; their bets are averaged.
         """
-        known, starts = table(n_points), np.cumsum(sizes) - sizes
+        by_rank, starts = table(n_points), np.cumsum(sizes) - sizes
 
         def averaged(values: Floats) -> Floats:
             return np.add.reduceat(values[ranks], starts, axis=-2) / sizes[:, None]
 
-        covered = averaged(known.covered)
+        covered = averaged(by_rank.covered)
         histogram = _N_BINS * (self._expected() * _bins(covered)).sum(axis=-1, keepdims=True)
-        bets = np.concatenate([averaged(known.bets), histogram], axis=-1)
+        bets = np.concatenate([averaged(by_rank.bets), histogram], axis=-1)
         return Wealth(self.log_capital + np.log(bets), self.covered + covered, self.n_sims + 1)
 
     def _expected(self) -> Floats:
-        """Return how likely each bin is, as the past has it (Krichevsky and Trofimov, 1981)."""
+        """Return the probability of each bin, by past counts (Krichevsky and Trofimov, 1981)."""
         return (_bins(self.covered) + 0.5) / (self.n_sims + 0.5 * _N_BINS)
 
     def log_e(self) -> Floats:
@@ -139,11 +139,11 @@ class Wealth:
         return log_mean(self.log_capital, _alternatives()[2])
 
     def error(self) -> Floats:
-        """Return the worst difference of coverage and level so far, of any score, `(...)`."""
+        """Return the largest difference of coverage and level so far, of any score, `(...)`."""
         return abs(self.covered / max(self.n_sims, 1) - LEVELS).max(axis=(-2, -1))
 
     def joined(self, other: "Wealth") -> "Wealth":
-        """Return the wealth of gamblers who bet on both, on simulations that are independent."""
+        """Return the wealth after the bets of both, on independent simulations."""
         return Wealth(
             self.log_capital + other.log_capital,
             self.covered + other.covered,
@@ -162,19 +162,19 @@ def log_mean(logs: Floats, shares: Floats) -> Floats:
 
 
 def radius(n_sims: int, level: float) -> float:
-    r"""Return how far coverage may lie above what was measured, at one level and at all times.
+    r"""Return how far coverage may exceed its estimate, at one level and at all times.
 
-    The number of truths covered less its expectation :math:`S_t` has increments of variance
+    The number of truths covered minus its expectation, :math:`S_t`, has increments of variance
     :math:`1/4` at most, so for every :math:`\lambda` :math:`\exp(\lambda S_t - \lambda^2 t / 8)`
-    is a capital; their mean over the positive half of :math:`N(0, 1/\rho)` is, with
-    :math:`V = t / 4` (Howard, Ramdas, McAuliffe and Sekhon, 2021),
+    is a capital. The mean of these capitals over the positive half of :math:`N(0, 1/\rho)` is,
+    with :math:`V = t / 4` (Howard, Ramdas, McAuliffe and Sekhon, 2021),
 
     .. math:: 2 \sqrt{\frac{\rho}{V + \rho}}\; e^{s^2 / 2}\, \Phi(s),
               \qquad s = \frac{S_t}{\sqrt{V + \rho}} ,
 
-    and stays below one over the level with that probability. Coverage is off most at *some* level
-    of *some* score, on one side. It is enough that the bound holds there: the worst measured
-    error plus this radius bounds the worst error, whatever the number of scores and levels.
+    and reaches one over `level` with at most that probability. The error of coverage is largest at
+    *some* level of *some* score, on one side. It is enough that the bound holds there: the largest
+    measured error plus this radius bounds the largest error, for any number of scores and levels.
     """
     rho, variance = _TUNED / 4, n_sims / 4
     goal = log(1 / level) - log(2) + 0.5 * log((variance + rho) / rho)
@@ -188,11 +188,11 @@ def radius(n_sims: int, level: float) -> float:
 
 @dataclass(frozen=True)
 class Scores:
-    """What is ranked of every simulation.
+    """The scores by which the truth of every simulation is ranked.
 
     Arguments:
-        names: One name a score.
-        shares: How much of the money is on each, in all one.
+        names: Names, one per score.
+        shares: Shares of the capital, one per score, with sum one.
     """
 
     names: tuple[str, ...]
@@ -200,17 +200,17 @@ class Scores:
 
     @classmethod
     def of(cls, sims: Simulations) -> "Scores":
-        """Return the scores that simulations allow for."""
-        found = {
+        """Return the scores that can be computed for simulations."""
+        by_family = {
             family: (sims.names or ()) if family == "marginals" else (family,)
             for family in regions(sims)
         }
-        total = sum(_SHARES[family] for family in found)
+        total = sum(_SHARES[family] for family in by_family)
         return cls(
-            tuple(name for names in found.values() for name in names),
+            tuple(name for names in by_family.values() for name in names),
             tuple(
                 _SHARES[family] / total / len(names)
-                for family, names in found.items()
+                for family, names in by_family.items()
                 for _ in names
             ),
         )
@@ -228,38 +228,39 @@ def regions(sims: Simulations) -> dict[str, Region]:
 
 
 def ranked(block: Block, rng: Generator) -> tuple[Ints, int, Ints]:
-    """Return ranks, how many values they may have, and how many of them belong to each score.
+    """Return the ranks of truths, and the arguments `n_points` and `sizes` of `Wealth.bet`.
 
     Arguments:
-        block: Simulations whose truths are hidden among the draws.
-        rng: Breaks ties.
+        block: Simulations with truths hidden among the draws.
+        rng: Generator that breaks ties.
 
     Returns:
-        Ranks of shape `(n_block, n_ranks)`, as `Wealth.bet` takes them.
+        Ranks of shape `(n_block, n_ranks)`, the number of values that a rank may have, and the
+        numbers of ranks per score.
     """
     values, sizes, n_points = [], [], 0
     for family, region in regions(block.sims).items():
         below, equal = (
             numbers.reshape(len(block.truth), -1) for numbers in standing(region, block)
         )
-        found = broken({"below": below, "equal": equal}, block.sims, rng)
-        n_ranks, n_points = found.values.shape[1], found.n_draws + 1
-        values.append(found.values)
+        ranks = broken({"below": below, "equal": equal}, block.sims, rng)
+        n_ranks, n_points = ranks.values.shape[1], ranks.n_draws + 1
+        values.append(ranks.values)
         sizes += [1] * n_ranks if family == "marginals" else [n_ranks]
     return np.concatenate(values, axis=1), n_points, np.array(sizes)
 
 
 def log_softmax_bet(scores: Array, block: Block) -> float:
-    r"""Return the logarithm of what a bet on every point pays, in proportion to its score.
+    r"""Return the logarithm of the payment of a bet on all points, by their scores.
 
     .. math:: E = (n + 1)\, \frac{e^{f(\theta^*)}}{\sum_e e^{f(\theta_e)}}
 
-    has mean one when any of the :math:`n + 1` points is as likely to be the truth. Of weighted
-    points, the sum is :math:`(n + 1) \sum_e w_e e^{f(\theta_e)} / \sum_e w_e`.
+    has mean one if each of the :math:`n + 1` points is equally likely to be the truth. For
+    weighted points, the sum is :math:`(n + 1) \sum_e w_e e^{f(\theta_e)} / \sum_e w_e`.
 
     Arguments:
-        scores: The scores :math:`f` of the points of one simulation, `(n_points,)`.
-        block: The simulation, its truth hidden among the draws.
+        scores: Scores :math:`f` of the points of one simulation, `(n_points,)`.
+        block: Block of one simulation, with the truth hidden among the draws.
     """
     weights = block.weights[:, 0] if block.weighted else np.ones(len(scores))
     scores = np.asarray(scores, dtype=float)

@@ -26,6 +26,7 @@ KIND = "monitor"
 _ADVERSARY = "adversary"
 _ADVERSARY_SHARE = 0.2
 _LARGEST_LOG = 700.0
+_MOST_UNASKED = 20  # parameters of a simulation alone that are not taken for simulations
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +65,9 @@ class Monitor:
         >>> sims = tarpon.problems.zoo("narrow", n_dims=10, rng=0)
         >>> monitor = tarpon.Monitor(rng=0)
         >>> for k in range(200):
-        ...     if monitor.add(sims.samples[:, k], sims.theta[k]).state != "running":
+        ...     if monitor.add(sims.samples[:, k], sims.theta[k]).outcome != "running":
         ...         break
-        >>> monitor.state, monitor.n_sims < 100
+        >>> monitor.outcome, monitor.n_sims < 100
         ('inaccurate', True)
     """
 
@@ -101,7 +102,7 @@ class Monitor:
     ) -> Self:
         """Add one simulation or many, in the order in which they came.
 
-        The monitor itself changes, and is returned: `Monitor().add(sims).state` is one line.
+        The monitor itself changes, and is returned: `Monitor().add(sims).outcome` is one line.
         Whether a simulation comes alone or with others makes no difference. If anything is wrong
         with one of them, none is added.
 
@@ -112,9 +113,14 @@ class Monitor:
             theta: The true parameters, `(n_dims,)` or `(n_sims, n_dims)`.
             x: What was observed, of any shape, or `(n_sims, ...)`.
             names: One name a parameter; those of the first simulation stay.
+
+        More than 20 parameters of a first simulation need an axis that counts simulations, or
+        names: the same shapes might be those of many simulations of one parameter.
         """
         if _is_single(samples, theta):
             samples, theta, x = _as_many(samples, theta, x)
+            if not self.n_sims and names is None:
+                one_simulation(len(samples), theta.shape[1])
         sims = given(samples, theta, x=x, names=names)
         sims = bound(sims, Run())
         if sims.n_dims:
@@ -128,7 +134,7 @@ class Monitor:
             self._begin(sims)
             for one in passes.singles(sims):
                 self._add(one)
-                if until_settled and self.state != "running":
+                if until_settled and self.outcome != "running":
                     break
 
     @contextmanager
@@ -203,7 +209,7 @@ class Monitor:
         return self._within[-1] if self._within else 1.0
 
     @property
-    def state(self) -> str:
+    def outcome(self) -> str:
         """One of "inaccurate", "within tolerance" and "running".
 
         A posterior may be inaccurate and yet have a coverage within the tolerance; it is called
@@ -332,9 +338,9 @@ class Monitor:
             return "Monitor before its first simulation"
         exact = ", approximate since draws were resampled by weight" if self.approximate else ""
         most = max(self.scores, key=lambda name: self.scores[name])
-        by = f", most by {most}" if self.state == "inaccurate" else ""
+        by = f", most by {most}" if self.outcome == "inaccurate" else ""
         return (
-            f"Monitor after {self.n_sims} simulations{dropped(self.n_dropped)}: {self.state}, "
+            f"Monitor after {self.n_sims} simulations{dropped(self.n_dropped)}: {self.outcome}, "
             f"{stated('e', self.e_value, 3)} ({stated('p', self.p_value)}{exact}{by}), "
             f"coverage within ±{self.within:.2g} of every level."
         )
@@ -361,6 +367,16 @@ def _as_many(
     if theta.ndim == 0:
         samples, theta = samples.reshape(-1, 1), theta[None]
     return samples[:, None], theta[None], None if x is None else shapes.array("x", x)[None]
+
+
+def one_simulation(n_draws: int, n: int) -> None:
+    """Raise if the shapes of one simulation might as well be those of many of one parameter."""
+    if n > _MOST_UNASKED:
+        raise ValueError(
+            f"`samples` ({n_draws}, {n}) and `theta` ({n},) may be one simulation of {n} "
+            f"parameters, or {n} simulations of one. Pass `samples[:, None], theta[None]` for the "
+            f"first, `samples[..., None], theta[:, None]` for the second."
+        )
 
 
 def same_scores(shares: Sequence[float], before: Sequence[float], names: Sequence[str]) -> None:

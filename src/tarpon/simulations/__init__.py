@@ -44,35 +44,34 @@ class _Known:
 class Simulations:
     r"""Truths :math:`\theta^*_i`, draws :math:`\theta_{ij}` and observations :math:`x_i`.
 
-    Everything is checked here, once; nothing is modified, clipped or dropped in silence.
-    One parameter may come without its last axis. Draws, their log-densities and observations
-    that are not in memory (memory-mapped, HDF5, Zarr, netCDF, xarray, Dask) stay where they are:
-    they are read, and checked, a few simulations at a time when a test needs them.
+    Arrays are validated here, once; nothing is modified, clipped or dropped silently. For a single
+    parameter the last axis may be left out. Arrays that are not in memory (memory-mapped, HDF5,
+    Zarr, netCDF, xarray, Dask) are read and validated a few simulations at a time, when a test
+    needs them.
 
-    Samples on an accelerator (torch, JAX, CuPy) stay there, and truths go to them. Arrays on
-    the CPU are used without a copy, except that bfloat16, which NumPy lacks, becomes float32.
+    Samples on a device (torch, JAX, CuPy) stay there, and the truths are moved to them. Arrays on
+    the CPU are not copied, except that bfloat16, which NumPy lacks, becomes float32.
 
-    Simulations may differ in their number of draws, and draws in their weight: the ranks of the
-    truths are as exact as those of equal draws.
+    Simulations may differ in their number of draws, and draws in their weight. Ranks are exact in
+    all of these cases.
 
     Arguments:
-        samples: The posterior draws, draws first, of shape `(n_draws, n_sims, n_dims)`; or a list
-            with one array `(n_i, n_dims)` a simulation.
-        theta: The true parameters, of shape `(n_sims, n_dims)`.
-        x: What was observed, of shape `(n_sims, ...)`.
-        log_prob_samples: The estimator's log-density of its draws, `(n_draws, n_sims)`, up to a
-            constant that may differ between simulations.
-        log_prob_theta: The same of the truths, `(n_sims,)`.
-        log_weights: The logarithms of the draws' weights, `(n_draws, n_sims)`, up to a constant
-            that may differ between simulations.
-        log_weights_theta: The same of the truths, `(n_sims,)`: the function of parameters and
-            observation that weighs the draws, at the truth. Where it is not known, draws are
-            resampled by weight, and the result says that it is approximate.
-        offsets: Where the draws of each simulation begin, and the last ones end, `(n_sims + 1,)`;
-            `samples` are then `(n_all, n_dims)`, those of one simulation after the other.
-        names: One name a parameter.
-        on_invalid: What to do with simulations that hold NaN or infinite values: `"raise"`, or
-            `"drop"` to leave them out and count them in `n_dropped`.
+        samples: Posterior draws `(n_draws, n_sims, n_dims)`, draws first; or a list with one array
+            `(n_i, n_dims)` per simulation.
+        theta: True parameters `(n_sims, n_dims)`.
+        x: Observations `(n_sims, ...)`.
+        log_prob_samples: Log-densities of the draws `(n_draws, n_sims)`, by the estimator, up to a
+            constant per simulation.
+        log_prob_theta: Log-densities of the truths `(n_sims,)`, up to the same constant.
+        log_weights: Log-weights of the draws `(n_draws, n_sims)`, up to a constant per simulation.
+        log_weights_theta: Log-weights of the truths `(n_sims,)`: the weight function of the draws,
+            at the truth. Without them, draws are resampled by weight, and results are marked as
+            approximate.
+        offsets: Offsets `(n_sims + 1,)` of the first draw of each simulation, and of the end;
+            `samples` are then `(n_all, n_dims)`, one simulation after another.
+        names: Names, one per parameter.
+        on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values, which
+            `n_dropped` counts.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -133,13 +132,13 @@ class Simulations:
     def of_densities(
         cls, log_prob_samples: ArrayLike, log_prob_theta: ArrayLike, **more: Any
     ) -> Self:
-        """Return simulations of which only the log-densities are known, with no parameters.
+        """Return simulations with log-densities only, without parameters.
 
         Arguments:
-            log_prob_samples: Of the draws, `(n_draws, n_sims)`; or a list with one array
-                `(n_i,)` a simulation.
-            log_prob_theta: Of the truths, `(n_sims,)`.
-            more: Weights, `offsets` and `on_invalid`, as `Simulations` take them.
+            log_prob_samples: Log-densities of the draws `(n_draws, n_sims)`; or a list with one
+                array `(n_i,)` per simulation.
+            log_prob_theta: Log-densities of the truths `(n_sims,)`.
+            more: Further arguments of `Simulations`: weights, `offsets` and `on_invalid`.
         """
         if more.get("offsets") is None and not isinstance(log_prob_samples, list | tuple):
             log_prob_samples, log_prob_theta = shapes.log_probs(
@@ -162,28 +161,30 @@ class Simulations:
 
     @property
     def n_draws(self) -> int:
-        """How many draws each simulation has, or has room for where they differ."""
+        """The number of draws per simulation; the largest number where they differ."""
         return int(self.samples.shape[0])
 
     @property
     def n_sims(self) -> int:
-        """How many simulations there are."""
+        """The number of simulations."""
         return int(self.samples.shape[1])
 
     @property
     def n_dims(self) -> int:
-        """How many parameters there are; none where only log-densities are known."""
+        """The number of parameters; 0 if there are only log-densities."""
         return int(self.samples.shape[2])
 
     @property
     def weighted(self) -> bool:
-        """Whether draws weigh differently, those that are not there nothing."""
+        """Whether draws have weights; padding has weight 0."""
         return self.log_weights is not None
 
     @property
     def draws(self) -> Draws:
-        """How many draws there are, and how many they are worth."""
-        return weights.draws(self.log_weights, self.n_draws, approximate=self._resampled)
+        """The number of draws, and their effective sample size (ESS) where they are weighted."""
+        if self.log_weights is None:
+            return Draws(self.n_draws, self.n_draws, approximate=self._resampled)
+        return weights.draws(self.log_weights, approximate=self._resampled)
 
     @property
     def box(self) -> tuple[Array, Array]:

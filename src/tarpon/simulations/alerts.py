@@ -1,4 +1,4 @@
-"""Draws of the right shape that look as if something else were wrong with them."""
+"""Warnings: swapped axes, raw chains."""
 
 import warnings
 
@@ -17,7 +17,7 @@ _LAG = 0.1  # the correlation of neighbouring draws from which they do
 
 
 def warn_if_square_and_swapped(samples: Array) -> None:
-    """Warn when as many draws as simulations came and the draws seem to lie along axis 1.
+    """Warn if there are as many draws as simulations and the draws seem to lie along axis 1.
 
     An analysis of variance: the draws of one simulation lie together, so the means over the
     draw axis differ between simulations. When it is the means over the simulation axis that
@@ -46,7 +46,7 @@ def warn_if_square_and_swapped(samples: Array) -> None:
 
 
 def chained(samples: Array, log_weights: Array | None) -> str | None:
-    """Return what to say if neighbouring draws are alike, as those of a chain are.
+    """Return a warning if neighbouring draws correlate, like those of a chain; None otherwise.
 
     Looks at a few simulations: the correlation of neighbours, over all of their parameters.
     """

@@ -1,4 +1,4 @@
-"""The shapes of what simulations are made of, and what to say where they do not fit together."""
+"""Shapes that fit together, numbers that are finite, and the errors where they do not."""
 
 import math
 from collections.abc import Sequence

@@ -6,8 +6,9 @@ and Dask arrays. Those here are read faster, or by other processes, or as anothe
 
 import mmap
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from .._base import optional
-from .._base.arrays import package
+from .._base.arrays import package, unmasked
 from .._base.types import Array, ArrayLike
 
 _PORTABLE = ("zarr", "dask", "xarray")  # arrays that other processes can read as well
+_MOST_CHUNKS, _MOST_NAMED = 10**6, 3  # chunks that are looked for, and missing ones that are named
 _LITTLE_ENDIAN = {"name": "bytes", "configuration": {"endian": "little"}}
 
 
@@ -218,6 +220,46 @@ def opened(array: ArrayLike) -> Any:
     return array
 
 
+def missing_chunks(source: Any) -> Iterator[str]:
+    """Yield what to say of every Zarr array behind a source of which chunks are missing.
+
+    What is missing is read as if it had been written, so nothing else would tell.
+    """
+    if isinstance(source, Arranged):
+        yield from missing_chunks(source.source)
+    elif isinstance(source, Joined):
+        for part in source.parts:
+            yield from missing_chunks(part)
+    elif package(source) == "zarr" and (there := _chunks_there(source)) is not None:
+        sizes = zip(source.shape, source.shards or source.chunks, strict=True)
+        places = islice(product(*(range(-(-n // size)) for n, size in sizes)), _MOST_CHUNKS)
+        keys = [source.metadata.encode_chunk_key(place) for place in places]
+        lost = [key for key in keys if not there(key)]
+        if lost:
+            named = ", ".join(lost[:_MOST_NAMED]) + ", …" * (len(lost) > _MOST_NAMED)
+            yield (
+                f"the Zarr array {str(source.store_path)!r} lacks {len(lost)} of {len(keys)} "
+                f"chunks ({named}), which are read as {source.fill_value}. If they are lost, "
+                f"write them again. Zarr leaves out chunks of that value alone, unless it is told "
+                f"`config={{'write_empty_chunks': True}}`."
+            )
+
+
+def _chunks_there(array: Any) -> Callable[[str], bool] | None:
+    """Return a function that tells whether a chunk is there; None where the store cannot tell."""
+    if type(array.store).__name__ == "LocalStore":
+        root = Path(array.store.root) / array.path
+        return lambda key: (root / key).exists()
+    if not array.store.supports_listing:
+        return None
+
+    async def listed() -> set[str]:
+        return {key async for key in array.store.list_prefix(array.path)}
+
+    known = optional.package("zarr.core.sync").sync(listed())
+    return lambda key: f"{array.path}/{key}".lstrip("/") in known
+
+
 def is_portable(source: Any) -> bool:
     """Return whether another process can read from a source too."""
     if isinstance(source, Arranged):
@@ -268,13 +310,11 @@ def _path(source: Any) -> Path | None:
 
 
 def decoded(read: Any) -> Array:
-    """Return what a read gave as plain numbers, NaN where a file says that there are none."""
+    """Return what a read gave as plain numbers, NaN where they are masked."""
     if package(read) in ("dask", "xarray"):
         # Not on the cluster that this may be running on already: it would wait for itself.
         read = read.compute(scheduler="synchronous")
-    if isinstance(read, np.ma.MaskedArray):
-        read = read.filled(np.nan) if read.mask.any() else read.data
-    return np.asarray(read)
+    return unmasked(read)
 
 
 def chunk_length(source: Any, axis: int) -> int:

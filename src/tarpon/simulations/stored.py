@@ -12,7 +12,15 @@ import numpy as np
 
 from .._base.fingerprint import of_array
 from .._base.types import Array, ArrayLike, Ints
-from .sources import PlainZarr, chunk_length, decoded, is_portable, opened, told
+from .sources import (
+    PlainZarr,
+    chunk_length,
+    decoded,
+    is_portable,
+    missing_chunks,
+    opened,
+    told,
+)
 
 _N_SAMPLED, _PART_BYTES = 8, 64 * 2**20  # simulations and bytes that a fingerprint reads
 _MOST_AT_ONCE = 256 * 2**20  # bytes of whole chunks that are kept for the blocks to come
@@ -43,6 +51,8 @@ class Stored:
         """Return what was handed in as stored numbers."""
         if isinstance(value, Stored):
             return value
+        for words in missing_chunks(value):
+            warnings.warn(words, stacklevel=6)
         n_sims = value.shape[axis] if len(value.shape) > axis else 0
         return cls(opened(value), axis, slice(0, n_sims))
 

@@ -1,4 +1,4 @@
-"""Draws that are not equal: of unequal number, of unequal weight, or worth less than they seem.
+"""Draws of unequal number or unequal weight.
 
 A simulation with fewer draws than others is padded with points of weight zero. So there is one
 case beside that of equal draws, that of weighted ones.
@@ -24,8 +24,8 @@ class Draws:
     Arguments:
         fewest: The smallest number of draws of a simulation.
         most: The largest.
-        worth: The smallest and largest number of equal draws that weighted ones are worth,
-            None if all weigh the same.
+        worth: The smallest and largest effective sample size (ESS) of a simulation, None if all
+            draws weigh the same.
         approximate: Whether weighted draws were resampled since the weights of the truths are
             not known. Everything is exact otherwise.
     """
@@ -42,7 +42,7 @@ class Draws:
 
     @property
     def value(self) -> str:
-        """How many equal draws weighted ones are worth, in words; nothing if all are equal."""
+        """The effective sample size (ESS), in words; nothing if all draws weigh the same."""
         if self.worth is None:
             return ""
         return _span(*(f"{n:,.0f}" if n >= 10 else f"{n:.1f}" for n in self.worth))
@@ -60,10 +60,8 @@ def _span(least: str, most: str) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def draws(log_weights: Array | None, n_draws: int, *, approximate: bool) -> Draws:
+def draws(log_weights: Array, *, approximate: bool) -> Draws:
     """Describe draws by their log-weights `(n_draws, n_sims)`, which are -inf for padding."""
-    if log_weights is None:
-        return Draws(n_draws, n_draws, approximate=approximate)
     there = log_weights > -np.inf
     number = there.sum(axis=0)
     fewest, most = int(number.min()), int(number.max())
@@ -81,7 +79,7 @@ def relative(log_weights: Array) -> Floats:
 
 
 def effective(log_weights: Array) -> Floats:
-    r"""Return how many equal draws weighted ones are worth, :math:`(\sum w)^2 / \sum w^2`."""
+    r"""Return the effective sample size (ESS) of weighted draws, :math:`(\sum w)^2 / \sum w^2`."""
     w = relative(log_weights)
     return w.sum(axis=0) ** 2 / np.square(w).sum(axis=0)
 

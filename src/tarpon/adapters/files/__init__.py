@@ -1,9 +1,10 @@
-"""Files: simulations in whatever format they were written. Nothing is ever unpickled.
+"""Simulations from files of many formats. Nothing is ever unpickled.
 
-The formats, what arrays are called, and what is refused: docs/files.md.
+docs/files.md lists the formats, the names of arrays, and the files that are refused.
 """
 
 import shlex
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from ..._base import arguments, disk
 from ..._base.types import ArrayLike
 from ...simulations import Simulations
 from . import formats, roles
-from .entries import Found, memory, short, size
+from .entries import FileArray, memory, short, size
 
 _N_AXES = {"samples": 3, "theta": 2}
 
@@ -26,23 +27,23 @@ def load(
     most_bytes: int | None = None,
     on_invalid: str = "raise",
 ) -> Simulations:
-    """Open simulations that are in a file.
+    """Open the simulations in a file.
 
-    Of `.npz` archives and tables (`.csv`, `.parquet`) all is read. Of HDF5 (`.h5`, `.hdf5`),
-    netCDF (`.nc`), Zarr version 3 (`.zarr`), `.npy` files, alone or in a folder, safetensors and
-    torch (`.pt`, `.pth`), draws, log-densities and observations stay where they are until a test
-    needs them.
+    Archives (`.npz`) and tables (`.csv`, `.parquet`) are read completely. In HDF5 (`.h5`,
+    `.hdf5`), netCDF (`.nc`), Zarr version 3 (`.zarr`), `.npy` files, alone or in a folder,
+    safetensors and torch (`.pt`, `.pth`), draws, log-densities and observations stay on disk until
+    a test needs them.
 
     Arguments:
-        path: A file with `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims, n_dims), or
-            with `log_prob_samples` and `log_prob_theta` alone; `x`, `log_weights`,
-            `log_weights_theta`, `offsets` and `names` if there are any.
-        theta: A second file, if the truths are in one of their own.
-        arrays: What the arrays are called where the file has its own names for them, for example
-            `{"samples": "post/draws"}`; None leaves one out.
-        most_bytes: How much memory may be taken at once. By default half of what the machine has,
-            and no more than 200 times the size of the file, or 64 MB.
-        on_invalid: What to do with simulations that hold NaN: "raise" or "drop".
+        path: File with `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims, n_dims), or only
+            `log_prob_samples` and `log_prob_theta`; optionally with `x`, `log_weights`,
+            `log_weights_theta`, `offsets` and `names`.
+        theta: Second file, with the truths, if they are not in the first.
+        arrays: Names of arrays in the file, where they differ, for example
+            `{"samples": "post/draws"}`; None to ignore an array.
+        most_bytes: Memory that may be used at once, in bytes. By default half of the machine's,
+            and at most 200 times the size of the file, or 64 MB if that is more.
+        on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -56,12 +57,12 @@ def load(
         Simulations(5 simulations, 9 draws each, 2 parameters)
     """
     opened = _File.of(path, theta, arrays, most_bytes)
-    taken = opened.read()
-    if "samples" in taken and "theta" in taken:
-        return Simulations(**taken, names=opened.names(), on_invalid=on_invalid)
-    if "log_prob_samples" in taken and "log_prob_theta" in taken:
-        alone = {role: array for role, array in taken.items() if role not in ("theta", "x")}
-        return Simulations.of_densities(**alone, on_invalid=on_invalid)
+    data = opened.read()
+    if "samples" in data and "theta" in data:
+        return Simulations(**data, names=opened.names(), on_invalid=on_invalid)
+    if "log_prob_samples" in data and "log_prob_theta" in data:
+        densities = {role: array for role, array in data.items() if role not in ("theta", "x")}
+        return Simulations.of_densities(**densities, on_invalid=on_invalid)
     raise ValueError(opened.missing())
 
 
@@ -72,19 +73,19 @@ def inspect(
     arrays: Mapping[str, str | None] | None = None,
     most_bytes: int | None = None,
 ) -> "Contents":
-    """Say what is in a file, what each array is taken for, and what is missing.
+    """Return the arrays in a file, how `load` uses each, and what is missing.
 
     Arguments:
-        path: The file, as for `load`.
-        theta: A second file, if the truths are in one of their own.
-        arrays: What the arrays are called.
-        most_bytes: How much memory may be taken at once.
+        path: File, as for `load`.
+        theta: Second file, with the truths, if they are not in the first.
+        arrays: Names of arrays in the file, where they differ.
+        most_bytes: Memory that may be used at once, in bytes.
 
     Example:
         >>> np.savez("draws.npz", posterior=np.zeros((9, 5, 2)), truths=np.ones((5, 2)))
         >>> print(inspect("draws.npz"))  # doctest: +ELLIPSIS
         draws.npz is an .npz file of 2 arrays.
-          name       shape      type     size   taken as
+          name       shape      type     size   used as
           posterior  (9, 5, 2)  float64  720 B  -
           truths     (5, 2)     float64  80 B   theta
         It cannot be tested yet: ...
@@ -92,24 +93,28 @@ def inspect(
     opened = _File.of(path, theta, arrays, most_bytes)
     roles = {name: role for role, names in opened.picks.items() for name in names}
     entries = tuple(
-        Entry(short(name), one.shape, one.kind, one.n_bytes, roles.get(name, ""))
-        for name, one in opened.found.items()
+        Entry(short(name), array.shape, array.kind, array.n_bytes, roles.get(name, ""))
+        for name, array in opened.entries.items()
     )
-    try:
-        holds, problem = str(load(path, theta=theta, arrays=arrays, most_bytes=most_bytes)), ""
-    except (ValueError, TypeError) as error:
-        holds, problem = "", str(error)
+    holds = problem = ""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            holds = str(load(path, theta=theta, arrays=arrays, most_bytes=most_bytes))
+        except (ValueError, TypeError) as error:
+            problem = str(error)
     words = ["tarpon", "check" if "samples" in opened.picks else "hpd", str(path)]
     words += ["--theta", str(theta)] if theta is not None else []
     for role, name in (arrays or {}).items():
         words += ["--array", f"{role}={name or ''}"]
+    said = tuple(str(warning.message) for warning in warned)
     what = formats.what(opened.path)
-    return Contents(str(path), what, entries, holds, problem, shlex.join(words))
+    return Contents(str(path), what, entries, holds, problem, shlex.join(words), said)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An array of a file, its size in bytes, and what it is taken as."""
+    """An array of a file, its size in bytes, and its role in a test."""
 
     name: str
     shape: tuple[int, ...]
@@ -120,15 +125,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in a file; prints as a table.
+    """The contents of a file; prints as a table.
 
     Arguments:
-        path: The file.
-        what: What kind of file it is.
-        entries: Its arrays.
-        holds: What they are together, if they can be tested.
-        problem: Why not, if not.
-        command: What tests them, on the command line.
+        path: File.
+        what: Format of the file, in words.
+        entries: Arrays of the file.
+        holds: Simulations in the file, in words; empty if they cannot be tested.
+        problem: Reason why they cannot be tested; empty if they can.
+        command: Command that tests them.
+        warnings: Warnings about the arrays.
     """
 
     path: str
@@ -137,12 +143,13 @@ class Contents:
     holds: str
     problem: str
     command: str
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        rows = [("name", "shape", "type", "size", "taken as")]
-        for one in self.entries:
-            role = one.role or "-"
-            rows.append((one.name, str(one.shape), one.dtype, size(one.n_bytes), role))
+        rows = [("name", "shape", "type", "size", "used as")]
+        for entry in self.entries:
+            role = entry.role or "-"
+            rows.append((entry.name, str(entry.shape), entry.dtype, size(entry.n_bytes), role))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = (
             "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()
@@ -150,7 +157,8 @@ class Contents:
         )
         n = len(self.entries)
         head = f"{self.path} is {self.what} of {n} array{'s' if n != 1 else ''}."
-        return "\n".join([head, *(f"  {line}" for line in lines), self.verdict])
+        odd = (f"Warning: {warning}" for warning in self.warnings)
+        return "\n".join([head, *(f"  {line}" for line in lines), *odd, self.verdict])
 
     @property
     def verdict(self) -> str:
@@ -166,10 +174,10 @@ class Contents:
 
 @dataclass(frozen=True, eq=False)
 class _File:
-    """A file of which it is known what is in it, and which array is what."""
+    """A file, its arrays, and the role of each array."""
 
     path: Path
-    found: dict[str, Found]
+    entries: dict[str, FileArray]
     picks: roles.Picks
     limit: int
 
@@ -181,59 +189,61 @@ class _File:
         arrays: Mapping[str, str | None] | None,
         most_bytes: int | None,
     ) -> "_File":
-        """Look into a file, and a second one with the truths if there is one."""
-        paths = [disk.existing(one).absolute() for one in (path, theta) if one is not None]
+        """Return the arrays of a file, and of a second file with the truths if given."""
+        paths = [disk.existing(file).absolute() for file in (path, theta) if file is not None]
         if most_bytes is not None:
             arguments.positive("most_bytes", most_bytes)
-        limit = max(memory(one, most_bytes) for one in paths)
+        limit = max(memory(file, most_bytes) for file in paths)
         asked = dict(arrays or {})
         if theta is not None and not formats.is_table(paths[0]):
-            found = _pair(paths[0], paths[1], limit, asked)
+            entries = _pair(paths[0], paths[1], limit, asked)
         else:
-            found = formats.found(paths[0], limit, *paths[1:])
-        return cls(paths[0], found, roles.pick(found, asked), limit)
+            entries = formats.entries(paths[0], limit, *paths[1:])
+        return cls(paths[0], entries, roles.pick(entries, asked), limit)
 
     def read(self) -> dict[str, ArrayLike]:
-        """Return the arrays by their roles, unread where they can be."""
+        """Return the arrays by role, unread if possible."""
         return formats.trying(self.path, self._read)
 
     def _read(self) -> dict[str, ArrayLike]:
-        roles.afford(self.picks, self.found, self.limit)
+        roles.afford(self.picks, self.entries, self.limit)
         return {
-            role: roles.arranged(role, names, self.found)
+            role: roles.arranged(role, names, self.entries)
             for role, names in self.picks.items()
             if role != roles.NAMES
         }
 
     def names(self) -> list[str] | None:
         """Return the names of the parameters, if the file has any."""
-        return formats.trying(self.path, lambda: roles.parameters(self.picks, self.found))
+        return formats.trying(self.path, lambda: roles.parameters(self.picks, self.entries))
 
     def missing(self) -> str:
-        """Return what the file lacks, and how to say where it is."""
+        """Return what the file lacks, and how to tell where it is."""
         lack = next(role for role in ("samples", "theta") if role not in self.picks)
         taken = [name for names in self.picks.values() for name in names]
         likely = [
             name
-            for name, one in self.found.items()
-            if name not in taken and one.is_numbers and len(one.shape) == _N_AXES[lack]
+            for name, array in self.entries.items()
+            if name not in taken and array.is_numbers and len(array.shape) == _N_AXES[lack]
         ]
         name = short(likely[0]) if likely else "NAME"
         return (
-            f"{str(self.path)!r} must hold `samples` and `theta`, or `log_prob_samples` and "
-            f"`log_prob_theta`, but holds {short(', '.join(self.found)) or 'none of them'}. Say "
-            f"what is what with `arrays={{{lack!r}: {name!r}}}` (`--array {lack}={name}`), or "
-            f"name a second file with `theta=` (`--theta FILE`)."
+            f"{str(self.path)!r} must contain `samples` and `theta`, or `log_prob_samples` and "
+            f"`log_prob_theta`, but contains {short(', '.join(self.entries)) or 'no arrays'}. "
+            f"Name an array with `arrays={{{lack!r}: {name!r}}}` (`--array {lack}={name}`), or "
+            f"give a second file with `theta=` (`--theta FILE`)."
         )
 
 
-def _pair(path: Path, theta: Path, limit: int, asked: dict[str, str | None]) -> dict[str, Found]:
-    """Return what is in a file and, of a second one, the truths. An only array is what it must."""
-    found, truths = formats.found(path, limit), formats.found(theta, limit)
-    if len(found) == 1:
-        asked.setdefault("samples", *found)
+def _pair(
+    path: Path, theta: Path, limit: int, asked: dict[str, str | None]
+) -> dict[str, FileArray]:
+    """Return the arrays of a file, and the truths of a second. A single array needs no name."""
+    entries, truths = formats.entries(path, limit), formats.entries(theta, limit)
+    if len(entries) == 1:
+        asked.setdefault("samples", *entries)
     name = asked.pop("theta", None) or roles.only("theta", truths)
     if name not in truths:
-        raise ValueError(f"there is no array {name!r} in {str(theta)!r} to take for `theta`.")
+        raise ValueError(f"there is no array {name!r} in {str(theta)!r} to use as `theta`.")
     asked["theta"] = "theta"
-    return found | {"theta": truths[name]}
+    return entries | {"theta": truths[name]}

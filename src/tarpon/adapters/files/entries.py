@@ -1,4 +1,4 @@
-"""What is found in a file before anything of it is read, and how much memory it may take."""
+"""The arrays of a file before they are read, and how much memory they may use."""
 
 import os
 from collections.abc import Callable
@@ -14,25 +14,25 @@ from ..._base.types import Array, ArrayLike
 MOST_ARRAYS = 1000
 _MOST_AXES = 32
 _LONGEST = 2**62
-_ALWAYS = 64 * 2**20  # bytes that any file may take
-_RATIO = 200  # draws are noise: a file that unpacks to more than so many times its size has none
+_ALWAYS = 64 * 2**20  # bytes of memory that any file may use
+_RATIO = 200  # a file that unpacks to more than this times its size contains no draws
 _UNKNOWN_MEMORY = 8 * 2**30
-_WORD = 64  # bytes that a word takes in memory, or more
-_WORDS = "OSTU"  # the kinds of NumPy's types that may hold words
+_WORD = 64  # bytes of memory per word, at least
+_WORDS = "OSTU"  # the kinds of NumPy's types that may contain words
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FileArray:
     """An array of a file, before it is read.
 
     Arguments:
-        shape: Its shape, as the file declares it.
-        dtype: Its type.
-        open: Returns it: the numbers, or something that reads them when they are asked for.
-        dims: The names of its axes, where the file has them.
-        in_memory: Whether all of it comes into memory when it is opened.
-        at_once: How many bytes come into memory with any part of it.
-        refused: Why it may not be opened.
+        shape: Shape that the file declares.
+        dtype: Type of the numbers.
+        open: Function that returns the numbers, or an object that reads them when needed.
+        dims: Names of the axes, if the file has them.
+        in_memory: Whether opening the array reads all of it.
+        at_once: Bytes that are read together with any part of the array.
+        refused: Reason why the array may not be opened; empty if it may.
     """
 
     shape: tuple[int, ...]
@@ -46,66 +46,66 @@ class Found:
     def __post_init__(self) -> None:
         sizes = self.shape
         if any(type(n) is not int or n < 0 for n in sizes) or len(sizes) > _MOST_AXES:
-            raise ValueError(f"a shape of {short(sizes)} cannot be")
+            raise ValueError(f"invalid shape {short(sizes)}")
         if prod(n or 1 for n in sizes) * max(self.dtype.itemsize, 1) > _LONGEST:
-            raise ValueError(f"a shape of {short(sizes)} is larger than any disk")
+            raise ValueError(f"invalid shape {short(sizes)}, larger than any disk")
 
     @property
     def n_bytes(self) -> int:
-        """The memory that all of it takes."""
+        """The memory that the whole array uses."""
         return prod(self.shape) * (_WORD if self.dtype.hasobject else self.dtype.itemsize)
 
     @property
     def is_numbers(self) -> bool:
-        """Whether it holds real numbers."""
+        """Whether the array contains real numbers."""
         return self.dtype.kind in "biuf"
 
     @property
     def is_words(self) -> bool:
-        """Whether it is a list of words."""
+        """Whether the array is a list of words."""
         return self.dtype.kind in _WORDS and len(self.shape) == 1
 
     @property
     def kind(self) -> str:
-        """What it holds, in a word."""
+        """The type of the array, in a word."""
         return "words" if self.is_words else "refused" if self.refused else str(self.dtype)
 
     def needs(self, axis: int | None) -> int:
-        """Return how many bytes come into memory at once.
+        """Return how many bytes are read at once.
 
         Arguments:
-            axis: The axis that counts the simulations, if it is read a few at a time.
+            axis: Axis of the simulations if a few are read at a time, None if all are.
         """
         if self.in_memory or axis is None or len(self.shape) <= axis:
             return self.n_bytes
         return max(self.at_once, self.n_bytes // max(self.shape[axis], 1))
 
 
-def refused(why: str) -> Found:
-    """Return something of a file that is not opened, and why."""
-    return Found((), np.dtype("V"), lambda: None, refused=why)
+def refused(why: str) -> FileArray:
+    """Return an array that is not opened, with the reason."""
+    return FileArray((), np.dtype("V"), lambda: None, refused=why)
 
 
-def listed(words: ArrayLike) -> Found:
-    """Return names that were read already."""
+def listed(words: ArrayLike) -> FileArray:
+    """Return names that are in memory already."""
     words = [str(word) for word in np.ravel(np.asarray(words)).tolist()]
-    return Found((len(words),), np.dtype("U"), lambda: words, in_memory=True)
+    return FileArray((len(words),), np.dtype("U"), lambda: words, in_memory=True)
 
 
-def at_hand(array: Array) -> Found:
-    """Return an array that was read already."""
-    return Found(array.shape, array.dtype, lambda: array, in_memory=True)
+def at_hand(array: Array) -> FileArray:
+    """Return an array that is in memory already."""
+    return FileArray(array.shape, array.dtype, lambda: array, in_memory=True)
 
 
 def memory(path: Path, most_bytes: int | None) -> int:
-    """Return how many bytes of memory a file may take."""
+    """Return how many bytes of memory a file may use."""
     if most_bytes is not None:
         return most_bytes
     try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # where there is no such thing
-        there = _UNKNOWN_MEMORY
-    return min(there // 2, max(_ALWAYS, _RATIO * _on_disk(path)))
+        installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on every system
+        installed = _UNKNOWN_MEMORY
+    return min(installed // 2, max(_ALWAYS, _RATIO * _on_disk(path)))
 
 
 def _on_disk(path: Path) -> int:
@@ -132,7 +132,7 @@ def tree(path: Path) -> list[tuple[str, int, bool]]:
 
 
 def size(n_bytes: int) -> str:
-    """Return a number of bytes as people say it."""
+    """Return a number of bytes in words, `720 B` or `1.5 GB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if n_bytes < 1000:
             return f"{n_bytes:.3g} {unit}"
@@ -141,7 +141,7 @@ def size(n_bytes: int) -> str:
 
 
 def short(words: object, most: int = 200) -> str:
-    """Return words that came from a file as one short line that a terminal can print."""
+    """Return words from a file as a short line that is safe to print on a terminal."""
     line = " ".join(str(words).split())
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
     return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -1,18 +1,21 @@
-"""Arrays one after another: `.npy`, folders of them, `.npz`, safetensors, and tensors of torch."""
+"""Formats without groups: `.npy`, folders of `.npy`, `.npz`, safetensors and torch."""
 
 import ast
 import json
 import zipfile
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
 from ..._base import optional
 from ..._base.types import Array, ArrayLike
-from .entries import MOST_ARRAYS, Found, listed, short, size
+from .entries import MOST_ARRAYS, FileArray, listed, short, size
+
+Order: TypeAlias = Literal["C", "F"]
 
 _MOST_HEADER = 4096  # bytes; NumPy itself writes 118 for most arrays
 _MOST_JSON = 2**20
@@ -24,102 +27,102 @@ _TENSORS = {
 }  # fmt: skip
 
 
-def npy(path: Path, limit: int) -> dict[str, Found]:
+def npy(path: Path, limit: int) -> dict[str, FileArray]:
     """Return the array of a `.npy` file, under the name of the file."""
     with path.open("rb") as file:
         return {path.stem: _mapped(path, *_header(file), file.tell())}
 
 
-def folder(path: Path, limit: int) -> dict[str, Found]:
+def folder(path: Path, limit: int) -> dict[str, FileArray]:
     """Return the arrays of all `.npy` files of a folder."""
     files = sorted(file for file in path.glob("*.npy") if file.is_file())
     if not files:
-        raise ValueError("it holds no .npy file")
+        raise ValueError("it contains no .npy file")
     if len(files) > MOST_ARRAYS:
-        raise ValueError(f"it holds more than {MOST_ARRAYS} arrays")
-    found: dict[str, Found] = {}
+        raise ValueError(f"it contains more than {MOST_ARRAYS} arrays")
+    entries: dict[str, FileArray] = {}
     for file in files:
         try:
-            found |= npy(file, limit)
+            entries |= npy(file, limit)
         except ValueError as error:
-            raise ValueError(f"of {file.name!r}, {error}") from error
-    return found
+            raise ValueError(f"in {file.name!r}, {error}") from error
+    return entries
 
 
-def npz(path: Path, limit: int) -> dict[str, Found]:
-    """Return the arrays of an `.npz` archive, which are read whole."""
-    found: dict[str, Found] = {}
+def npz(path: Path, limit: int) -> dict[str, FileArray]:
+    """Return the arrays of an `.npz` archive, each of which is read completely."""
+    entries: dict[str, FileArray] = {}
     with zipfile.ZipFile(path) as archive:
         members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         if len(members) > MOST_ARRAYS:
-            raise ValueError(f"it holds more than {MOST_ARRAYS} arrays")
+            raise ValueError(f"it contains more than {MOST_ARRAYS} arrays")
         for info in members:
             name = info.filename.removesuffix(".npy")
-            if name in found:
-                raise ValueError(f"it holds {short(name)!r} twice")
+            if name in entries:
+                raise ValueError(f"it contains {short(name)!r} twice")
             with archive.open(info) as file:
                 shape, dtype, _ = _header(file)
-                there = info.file_size - file.tell()
-            one = Found(shape, dtype, partial(_member, path, info.filename), in_memory=True)
+                n_bytes = info.file_size - file.tell()
+            array = FileArray(shape, dtype, partial(_member, path, info.filename), in_memory=True)
             if not dtype.hasobject:
-                _holds(name, one.n_bytes, there)
-            found[name] = one
-    return found
+                _same_size(name, array.n_bytes, n_bytes)
+            entries[name] = array
+    return entries
 
 
-def safetensors(path: Path, limit: int) -> dict[str, Found]:
-    """Return the tensors of a safetensors file, and the names that its metadata may hold."""
+def safetensors(path: Path, limit: int) -> dict[str, FileArray]:
+    """Return the tensors of a safetensors file, and names if its metadata contain them."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         start, end = 8 + length, path.stat().st_size
         if length > _MOST_JSON or start > end:
             raise ValueError(
-                f"its header is said to have {size(length)}: that of a few arrays has less than "
-                f"{size(_MOST_JSON)}, and all of it must be there"
+                f"malformed header: it declares {size(length)}, more than the file or "
+                f"{size(_MOST_JSON)}"
             )
         header = json.loads(file.read(length))
     names = header.pop("__metadata__", {}).get("names")
     if len(header) > MOST_ARRAYS:
-        raise ValueError(f"it holds more than {MOST_ARRAYS} arrays")
-    found = {name: _tensor(path, name, about, start, end) for name, about in header.items()}
-    return found if names is None else {"names": listed(names.split(","))} | found
+        raise ValueError(f"it contains more than {MOST_ARRAYS} arrays")
+    entries = {name: _tensor(path, name, about, start, end) for name, about in header.items()}
+    return entries if names is None else {"names": listed(names.split(","))} | entries
 
 
-def torch(path: Path, limit: int) -> dict[str, Found]:
-    """Return the tensors of a dictionary that torch has saved."""
+def torch(path: Path, limit: int) -> dict[str, FileArray]:
+    """Return the tensors of a dictionary that was saved by torch."""
     torch = optional.package("torch")
-    with zipfile.ZipFile(path) as archive:  # also refuses the format of before 2020
+    with zipfile.ZipFile(path) as archive:  # the format before 2020 is no archive, and refused
         members = archive.infolist()
     if any(info.compress_type != zipfile.ZIP_STORED for info in members):
-        raise ValueError("it is compressed, as torch writes none")
+        raise ValueError("it is compressed, unlike files of torch")
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # torch itself advises to unpickle
+    except Exception as error:  # the message of torch advises to unpickle
         raise ValueError(
-            "it is damaged, or holds more than tensors: save a dictionary of tensors"
+            "it is damaged, or contains more than tensors: save a dictionary of tensors"
         ) from error
     if not isinstance(saved, dict):
-        raise ValueError(f"it holds a {type(saved).__name__} in place of a dictionary of tensors")
-    found: dict[str, Found] = {}
+        raise ValueError(f"it contains a {type(saved).__name__}, not a dictionary of tensors")
+    entries: dict[str, FileArray] = {}
     for name, value in saved.items():
         if isinstance(value, torch.Tensor):
-            found[str(name)] = _of_torch(value)
+            entries[str(name)] = _of_torch(value)
         elif name == "names" and isinstance(value, list | tuple):
-            found[name] = listed(value)
-    return found
+            entries[name] = listed(value)
+    return entries
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], str]:
-    """Return shape, type and order of a `.npy` file, which is left where its numbers start."""
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], Order]:
+    """Return shape, type and order of a `.npy` file, and move to the start of its numbers."""
     start = file.read(8)
     if start[:6] != b"\x93NUMPY":
-        raise ValueError("it does not start as a .npy file does")
+        raise ValueError("it does not start like a .npy file")
     if start[6:] not in _WIDTHS:
-        raise ValueError("its version is not 1.0 or 2.0, which hold plain numbers")
+        raise ValueError("its version is not 1.0 or 2.0, the versions for plain numbers")
     length = int.from_bytes(file.read(_WIDTHS[start[6:]]), "little")
     if length > _MOST_HEADER:
         raise ValueError(
-            f"its header is said to have {size(length)}, and that of plain numbers has less than "
+            f"malformed header: it declares {size(length)}, and plain numbers need less than "
             f"{size(_MOST_HEADER)}"
         )
     text = file.read(length).decode("latin1").strip()
@@ -128,24 +131,24 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], str]:
         if set(header) != _KEYS or type(header["shape"]) is not tuple:
             raise ValueError
         dtype = np.dtype(header["descr"]) if isinstance(header["descr"], str) else np.dtype("V")
-    except Exception as error:  # a parser that is given nonsense raises many things
-        raise ValueError(f"its header is not one: {short(text, 80)}") from error
+    except Exception as error:  # a parser raises many kinds of errors
+        raise ValueError(f"malformed header: {short(text, 80)}") from error
     return header["shape"], dtype, "F" if header["fortran_order"] else "C"
 
 
 def _mapped(
-    path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], order: str, offset: int
-) -> Found:
-    found = Found(shape, dtype, partial(_open, path, shape, dtype, order, offset))
+    path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], order: Order, offset: int
+) -> FileArray:
+    array = FileArray(shape, dtype, partial(_open, path, shape, dtype, order, offset))
     if not dtype.hasobject:
-        _holds(path.stem, found.n_bytes, path.stat().st_size - offset)
-    return found
+        _same_size(path.stem, array.n_bytes, path.stat().st_size - offset)
+    return array
 
 
 def _open(
-    path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], order: Any, offset: int
+    path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], order: Order, offset: int
 ) -> Array:
-    if not prod(shape):  # there is nothing to map
+    if not prod(shape):  # an empty map is an error
         return np.empty(shape, dtype)
     return np.memmap(path, dtype, "r", offset, shape, order)
 
@@ -155,40 +158,40 @@ def _member(path: Path, name: str) -> Array:
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _holds(name: str, declared: int, there: int) -> None:
-    if declared != there:
+def _same_size(name: str, declared: int, stored: int) -> None:
+    if declared != stored:
         raise ValueError(
-            f"{short(name)!r} declares {size(declared)} of numbers, but {size(max(there, 0))} are "
-            f"there: it was cut off or changed, so write it again"
+            f"{short(name)!r} declares {size(declared)} of numbers, but contains "
+            f"{size(max(stored, 0))}: it was truncated or changed, so write it again"
         )
 
 
-def _tensor(path: Path, name: str, about: Any, start: int, end: int) -> Found:
+def _tensor(path: Path, name: str, about: Any, start: int, end: int) -> FileArray:
     shape, kind = tuple(about["shape"]), about["dtype"]
     if kind not in _TENSORS:
         raise ValueError(f"{short(name)!r} is of type {short(kind)!r}, which NumPy lacks")
     dtype = np.dtype(_TENSORS[kind])
     low, high = about["data_offsets"]
     inside = type(low) is type(high) is int and 0 <= low <= high <= end - start
-    found = Found(shape, dtype, partial(_open, path, shape, dtype, "C", start + low))
-    _holds(name, found.n_bytes, high - low if inside else 0)
+    array = FileArray(shape, dtype, partial(_open, path, shape, dtype, "C", start + low))
+    _same_size(name, array.n_bytes, high - low if inside else 0)
     if kind == "BF16":
-        return Found(shape, np.dtype("f4"), partial(_widened, found.open), in_memory=True)
-    return found
+        return FileArray(shape, np.dtype("f4"), partial(_widened, array.open), in_memory=True)
+    return array
 
 
-def _widened(read: Any) -> Array:
-    """Return bfloat16, which NumPy lacks, in single precision: its bits are the upper half."""
+def _widened(read: Callable[[], ArrayLike]) -> Array:
+    """Return bfloat16, which NumPy lacks, in single precision, of which it is the upper half."""
     return (np.asarray(read()).astype("<u4") << 16).view("<f4")
 
 
-def _of_torch(tensor: ArrayLike) -> Found:
+def _of_torch(tensor: ArrayLike) -> FileArray:
     if str(tensor.layout) != "torch.strided":
-        raise ValueError("a tensor of it is sparse: save `tensor.to_dense()`")
+        raise ValueError("it contains a sparse tensor: save `tensor.to_dense()`")
     bits = str(tensor.dtype).removeprefix("torch.").replace("bfloat16", "float32")
     try:
         dtype = np.dtype(bits)
     except TypeError as error:
-        raise ValueError(f"a tensor of it is of {tensor.dtype}, which NumPy lacks") from error
+        raise ValueError(f"it contains a tensor of {tensor.dtype}, which NumPy lacks") from error
     copied = not tensor.is_contiguous()
-    return Found(tuple(tensor.shape), dtype, lambda: tensor, in_memory=copied)
+    return FileArray(tuple(tensor.shape), dtype, lambda: tensor, in_memory=copied)

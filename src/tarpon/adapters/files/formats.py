@@ -1,4 +1,4 @@
-"""Which file is of which format, and one clear error for whatever is wrong with it."""
+"""The format of a file, and clear errors for files that cannot be read."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import TypeVar
 
 from ..._base import disk
 from . import flat, grouped, tables
-from .entries import Found, short
+from .entries import FileArray, short
 
 T = TypeVar("T")
 
 _FOLDER = "folder"
-_FORMATS: dict[str, tuple[str, Callable[[Path, int], dict[str, Found]]]] = {
+_FORMATS: dict[str, tuple[str, Callable[[Path, int], dict[str, FileArray]]]] = {
     ".npz": ("an .npz file", flat.npz),
     ".npy": ("an .npy file", flat.npy),
     ".h5": ("an HDF5 file", grouped.hdf5),
@@ -33,17 +33,17 @@ _SIGNATURES = {
 }
 _ADVICE = dict.fromkeys(
     (".pkl", ".pickle", ".joblib", ".dill"),
-    "Pickles run what is in them: save the arrays alone, with `np.savez`.",
+    "Pickles run code when they are read: save the arrays only, with `np.savez`.",
 )
 
 
-def found(path: Path, limit: int, truths: Path | None = None) -> dict[str, Found]:
-    """Return what is in a file, by name.
+def entries(path: Path, limit: int, truths: Path | None = None) -> dict[str, FileArray]:
+    """Return the arrays of a file by name.
 
     Arguments:
-        path: The file.
-        limit: How many bytes of memory it may take.
-        truths: The table of truths that belongs to a table of draws.
+        path: File.
+        limit: Memory that it may use, in bytes.
+        truths: Table of truths that belongs to a table of draws.
     """
     kind = _kind(path)
     if truths is None:
@@ -53,38 +53,38 @@ def found(path: Path, limit: int, truths: Path | None = None) -> dict[str, Found
 
 
 def what(path: Path) -> str:
-    """Return what kind of file it is, in words."""
+    """Return the format of a file, in words."""
     return _FORMATS[_kind(path)][0]
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a file has one row a draw."""
+    """Return whether a file is a table, with one row per draw."""
     return what(path) == "a table"
 
 
 def trying(path: Path, read: Callable[[], T]) -> T:
-    """Return what a function reads from a file, or raise an error that says what is wrong."""
+    """Return what a function reads from a file, or raise an error that names the file."""
     try:
         return read()
     except ImportError as error:
         raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
-    except Exception as error:  # packages that read files raise whatever comes to their mind
+    except Exception as error:  # other packages raise errors of any type
         raise ValueError(
-            f"{str(path)!r} cannot be read as {what(path)} of plain arrays: {_said(error)}."
+            f"{str(path)!r} cannot be read as {what(path)} of plain arrays: {_message(error)}."
         ) from error
 
 
-def _said(error: Exception) -> str:
-    """Return what an error says, as a part of a sentence."""
+def _message(error: Exception) -> str:
+    """Return the message of an error, as a part of a sentence."""
     if isinstance(error, KeyError):
         return f"it lacks {short(error)}"
     if isinstance(error, TypeError | AttributeError | IndexError):
-        return f"what describes its arrays makes no sense ({short(error)})"
+        return f"the description of its arrays is malformed ({short(error)})"
     return short(error, 400).rstrip(".") or type(error).__name__
 
 
 def _kind(path: Path) -> str:
-    """Return the ending by which a file is read, which must go with how it starts."""
+    """Return the ending of a file, which must agree with its first bytes."""
     disk.existing(path)
     if path.is_dir():
         marks = ("zarr.json", ".zgroup", ".zarray")
@@ -96,23 +96,22 @@ def _kind(path: Path) -> str:
     endings = _endings(path)
     if ending not in _FORMATS:
         known = ", ".join(suffix for suffix in _FORMATS if suffix != _FOLDER)
-        advice = f"Its content is that of {endings[0]}: rename it." if endings else ""
+        advice = f"Its content is {endings[0]}: rename it." if endings else ""
         raise ValueError(
-            f"{str(path)!r} has an unknown ending: a file of arrays ends with {known}, or is a "
-            f"folder of .npy files. {_ADVICE.get(ending, advice)}".strip()
+            f"{str(path)!r} has an unknown ending: a file of arrays must end with {known}, or be "
+            f"a folder of .npy files. {_ADVICE.get(ending, advice)}".strip()
         )
     if not path.stat().st_size:
         raise ValueError(f"{str(path)!r} is empty.")
     if endings and ending not in endings:
         raise ValueError(
-            f"{str(path)!r} ends with {ending}, but its content is that of {endings[0]}: "
-            f"rename it."
+            f"{str(path)!r} ends with {ending}, but its content is {endings[0]}: rename it."
         )
     return ending
 
 
 def _endings(path: Path) -> tuple[str, ...]:
-    """Return the endings that go with how a file starts; none where that says nothing."""
+    """Return the endings that agree with the first bytes of a file; empty if unknown."""
     with path.open("rb") as file:
         start = file.read(8)
     if start.startswith(b"CDF"):

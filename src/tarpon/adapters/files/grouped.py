@@ -1,4 +1,4 @@
-"""Arrays in groups: HDF5, netCDF and Zarr. They stay on disk."""
+"""Formats with groups: HDF5, netCDF and Zarr. Arrays stay on disk."""
 
 import json
 import subprocess
@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._base import optional
 from ..._base.types import ArrayLike
 from ...simulations.sources import InHDF5
-from .entries import MOST_ARRAYS, Found, listed, refused, short, size, tree
+from .entries import MOST_ARRAYS, FileArray, listed, refused, short, size, tree
+
+if TYPE_CHECKING:
+    from h5py import Dataset, ExternalLink, Group, HardLink, SoftLink
+    from xarray import DataArray
 
 _MOST_JSON = 2**20
 _CODECS = {
@@ -24,48 +28,48 @@ _CODECS = {
 _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 _NUMBERS = {"bool", *_INTEGERS, "float16", "float32", "float64"}
 _WORDS = {"string", "fixed_length_utf32"}
-_EMPTY_CHUNKS = 10_000  # that a store may have more than it has files
+_EMPTY_CHUNKS = 10_000  # chunks without a file that a store may declare
 _PACKED = {"scale_factor", "add_offset"}
 
 
-def hdf5(path: Path, limit: int) -> dict[str, Found]:
+def hdf5(path: Path, limit: int) -> dict[str, FileArray]:
     """Return the datasets of all groups of an HDF5 file; links are refused."""
     h5py = optional.package("h5py")
-    found: dict[str, Found] = {}
+    entries: dict[str, FileArray] = {}
     loose: list[str] = []
 
-    def visit(name: str, link: Any) -> bool | None:
-        """Take note of one name; whatever is returned ends the walk."""
+    def visit(name: str, link: "HardLink | SoftLink | ExternalLink") -> bool | None:
+        """Add one name to the entries; a value other than None ends the walk."""
         if isinstance(link, h5py.ExternalLink):
-            found[name] = refused(f"is a link to another file, {short(link.filename)!r}")
+            entries[name] = refused(f"is a link to another file, {short(link.filename)!r}")
         elif isinstance(link, h5py.SoftLink):
-            found[name] = refused(f"is a link to {short(link.path)!r}: name that instead")
+            entries[name] = refused(f"is a link to {short(link.path)!r}: name that instead")
         else:
-            array = file[name]
-            loose.extend(_loose(array))
-            if isinstance(array, h5py.Dataset) and array.shape is not None:
-                found[name] = _in_hdf5(path, array)
-        return True if len(found) > MOST_ARRAYS else None
+            item = file[name]
+            loose.extend(_loose(item))
+            if isinstance(item, h5py.Dataset) and item.shape is not None:
+                entries[name] = _in_hdf5(path, item)
+        return True if len(entries) > MOST_ARRAYS else None
 
     with h5py.File(path, "r") as file:
         if file.visititems_links(visit):
-            raise ValueError(f"it holds more than {MOST_ARRAYS} arrays")
+            raise ValueError(f"it contains more than {MOST_ARRAYS} arrays")
         if loose or _loose(file):
             _probe(path)
         named = {"names": listed(file.attrs["names"])} if "names" in file.attrs else {}
-        return named | found
+        return named | entries
 
 
-def _loose(one: Any) -> list[str]:
-    """Return the attributes that are of any length, such as words and references."""
-    return [name for name in one.attrs if one.attrs.get_id(name).dtype.kind == "O"]
+def _loose(item: "Group | Dataset") -> list[str]:
+    """Return the attributes of variable length, such as words and references."""
+    return [name for name in item.attrs if item.attrs.get_id(name).dtype.kind == "O"]
 
 
 def _probe(path: Path) -> None:
-    """Read all attributes in a process of its own, which is killed if it hangs.
+    """Read all attributes in a separate process, which is killed if it hangs.
 
-    What is of any length lies in a heap of the file, and a damaged one makes the HDF5 library
-    look for its end for ever.
+    Attributes of variable length are stored in a heap of the file. If the heap is damaged, the
+    HDF5 library may search for its end without end.
     """
     try:
         subprocess.run(
@@ -74,7 +78,7 @@ def _probe(path: Path) -> None:
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise ValueError(
-            f"its attributes cannot be read within {_PATIENCE} seconds, so it must be damaged: "
+            f"its attributes cannot be read within {_PATIENCE} seconds, so it seems damaged: "
             f"write it again"
         ) from error
 
@@ -82,68 +86,68 @@ def _probe(path: Path) -> None:
 _PATIENCE = 30
 _READ_ATTRIBUTES = """
 import sys, h5py
-def read(_, one):
-    for name in one.attrs:
-        one.attrs[name]
+def read(_, item):
+    for name in item.attrs:
+        item.attrs[name]
 with h5py.File(sys.argv[1], "r") as file:
     read("", file)
     file.visititems(read)
 """
 
 
-def netcdf(path: Path, limit: int) -> dict[str, Found]:
+def netcdf(path: Path, limit: int) -> dict[str, FileArray]:
     """Return the variables of all groups of a netCDF file of version 4."""
-    optional.package("h5netcdf")  # what xarray reads with
+    optional.package("h5netcdf")  # the engine of xarray
     xarray = optional.package("xarray")
     inside = hdf5(path, limit)
     for name, array in inside.items():
         if array.refused:
             raise ValueError(f"{short(name)!r} {array.refused}")
         if len(array.shape) == 1 and array.n_bytes > limit:  # an axis, which is read at once
-            raise ValueError(f"{short(name)!r} is said to be of {size(array.n_bytes)}")
-    found = {name: array for name, array in inside.items() if array.is_words}
-    words = [name.rpartition("/")[2] for name in found]
-    # Missing values become NaN, and packed ones what they stand for.
+            raise ValueError(f"{short(name)!r} declares {size(array.n_bytes)}, more than allowed")
+    entries = {name: array for name, array in inside.items() if array.is_words}
+    words = [name.rpartition("/")[2] for name in entries]
+    # Missing values become NaN, and packed values are unpacked.
     groups = xarray.open_groups(path, engine="h5netcdf", decode_times=False, drop_variables=words)
     for group, data in groups.items():
         for variable in data.variables:
-            found[f"{group}/{variable}".strip("/")] = _in_xarray(data[variable])
-    return found
+            entries[f"{group}/{variable}".strip("/")] = _in_xarray(data[variable])
+    return entries
 
 
-def zarr(path: Path, limit: int) -> dict[str, Found]:
+def zarr(path: Path, limit: int) -> dict[str, FileArray]:
     """Return the arrays of all groups of a Zarr store of version 3."""
     files = tree(path) if path.is_dir() else []
     for name, _, is_link in files:
         if is_link:
-            raise ValueError(f"{short(name)!r} is a link: a store holds its own files alone")
+            raise ValueError(f"{short(name)!r} is a link: a store must contain its own files only")
     names = [name for name, _, _ in files if name.rpartition("/")[2] == "zarr.json"]
     if any(name.endswith((".zgroup", ".zarray")) for name, _, _ in files):
-        raise ValueError("it is of version 2, where chunks may be pickled: write version 3")
+        raise ValueError("its version is 2, where chunks may be pickled: write version 3")
     if "zarr.json" not in names:
         raise ValueError("it has no `zarr.json`")
     if len(names) > MOST_ARRAYS:
-        raise ValueError(f"it holds more than {MOST_ARRAYS} arrays")
-    found: dict[str, Found] = {}
+        raise ValueError(f"it contains more than {MOST_ARRAYS} arrays")
+    entries: dict[str, FileArray] = {}
     for name in sorted(names):
         about = _metadata(path / name)
         if about["node_type"] == "array":
-            found[name[: -len("/zarr.json")]] = _in_zarr(path, name, about, len(files))
+            entries[name[: -len("/zarr.json")]] = _in_zarr(path, name, about, len(files))
     attributes = _metadata(path / "zarr.json").get("attributes", {})
-    return ({"names": listed(attributes["names"])} if "names" in attributes else {}) | found
+    return ({"names": listed(attributes["names"])} if "names" in attributes else {}) | entries
 
 
-def _in_hdf5(path: Path, array: Any) -> Found:
+def _in_hdf5(path: Path, array: "Dataset") -> FileArray:
     h5py = optional.package("h5py")
     if array.is_virtual or array.external:
-        return refused("lies in other files")
+        return refused("is stored in other files")
     try:
         dtype = array.dtype
     except TypeError:
-        return refused("is of a type that NumPy lacks")
+        return refused("has a type that NumPy lacks")
     words = h5py.check_string_dtype(dtype) is not None
     stored = InHDF5.of(array)
-    return Found(
+    return FileArray(
         array.shape,
         np.dtype("O") if words else dtype,
         partial(_words, path, array.name) if words else lambda: stored,
@@ -162,52 +166,52 @@ def _words(path: Path, name: str) -> ArrayLike:
         return array.asstr()[()]
 
 
-def _measure(path: Path, array: Any) -> None:
-    """Raise if words are said to be longer than the file: HDF5 takes their lengths on trust."""
+def _measure(path: Path, array: "Dataset") -> None:
+    """Raise if words are declared longer than the file, since HDF5 does not check this."""
     start, n_bytes = array.id.get_offset(), array.id.get_storage_size()
     if start is None or n_bytes != 16 * array.size:
-        raise ValueError(f"{short(array.name)!r} is in chunks: write words in one piece")
+        raise ValueError(f"{short(array.name)!r} is stored in chunks: write words contiguously")
     with path.open("rb") as file:
         file.seek(start)
         places = np.frombuffer(file.read(n_bytes), [("length", "<u4"), ("place", "V12")])
     if places["length"].sum(dtype=np.int64) > path.stat().st_size:
-        raise ValueError(f"{short(array.name)!r} holds words that are longer than the file")
+        raise ValueError(f"{short(array.name)!r} declares words that are longer than the file")
 
 
-def _in_xarray(array: Any) -> Found:
+def _in_xarray(array: "DataArray") -> FileArray:
     chunks = array.encoding.get("chunksizes") or (0,)
     dims = tuple(str(dim) for dim in array.dims)
     at_once = prod(chunks) * array.dtype.itemsize
-    return Found(array.shape, array.dtype, lambda: array, dims, at_once=at_once)
+    return FileArray(array.shape, array.dtype, lambda: array, dims, at_once=at_once)
 
 
 def _metadata(path: Path) -> dict[str, Any]:
     if path.stat().st_size > _MOST_JSON:
-        raise ValueError(f"{path.name!r} is larger than any that describes an array")
+        raise ValueError(f"{path.name!r} is too large: more than {size(_MOST_JSON)}")
     about = json.loads(path.read_bytes())
     if about["zarr_format"] != 3 or about["node_type"] not in ("array", "group"):
         raise ValueError("its `zarr.json` does not describe a group or an array of version 3")
     return about
 
 
-def _in_zarr(path: Path, name: str, about: dict[str, Any], n_files: int) -> Found:
+def _in_zarr(path: Path, name: str, about: dict[str, Any], n_files: int) -> FileArray:
     shape, kind = tuple(about["shape"]), about["data_type"]
     kind = kind["name"] if isinstance(kind, dict) else kind
     if kind not in _NUMBERS | _WORDS:
-        return refused(f"is of type {short(kind)!r}, which is none of plain numbers")
+        return refused(f"has type {short(kind)!r}, which is not one of plain numbers")
     unknown = set(_codecs(about["codecs"])) - _CODECS
     if unknown:
-        return refused(f"is packed with {short(min(unknown))!r}, which is not opened")
+        return refused(f"is packed with {short(min(unknown))!r}, which is not supported")
     if _PACKED & set(about.get("attributes", {})):
         return refused("is packed with a scale and an offset: write the numbers themselves")
     dtype = np.dtype("O" if kind in _WORDS else kind)
     chunk = tuple(about["chunk_grid"]["configuration"]["chunk_shape"])
     if len(chunk) != len(shape) or any(type(n) is not int or n < 1 for n in chunk):
-        return refused(f"is in chunks of {short(chunk)}, which do not fit its shape")
+        return refused(f"has chunks of {short(chunk)}, which do not fit its shape")
     n_chunks = prod(-(-n // k) for n, k in zip(shape, chunk, strict=True))
     if n_chunks > _EMPTY_CHUNKS + 100 * n_files:
-        return refused(f"is said to be in {n_chunks} chunks, of which most are not there")
-    return Found(
+        return refused(f"declares {n_chunks} chunks, most of which are missing")
+    return FileArray(
         shape,
         dtype,
         partial(_open_zarr, path / name[: -len("zarr.json")], words=kind in _WORDS),
@@ -220,13 +224,13 @@ def _in_zarr(path: Path, name: str, about: dict[str, Any], n_files: int) -> Foun
 def _open_zarr(path: Path, *, words: bool) -> ArrayLike:
     zarr = optional.package("zarr")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that words are not yet in Zarr's standard
+        warnings.simplefilter("ignore")  # words are not in Zarr's standard yet
         array = zarr.open_array(path, mode="r", zarr_format=3)
         return array[...] if words else array
 
 
 def _codecs(codecs: Any) -> Iterator[str]:
-    """Yield the name of every codec, those within shards too."""
+    """Yield the name of every codec, also within shards."""
     for codec in codecs:
         codec = {"name": codec} if isinstance(codec, str) else codec
         yield str(codec["name"])

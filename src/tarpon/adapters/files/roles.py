@@ -1,4 +1,4 @@
-"""Which array of a file is what, by its name, its group and the names of its axes."""
+"""The role of each array of a file, by its name, its group and the names of its axes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ import numpy as np
 from ..._base.types import Array, ArrayLike
 from ...simulations import shapes
 from ...simulations.sources import Arranged, Joined
-from .entries import Found, short, size
+from .. import _variables
+from .entries import FileArray, short, size
 
 SIM, DRAW, CHAIN, PARAM = "sim", "draw", "chain", "param"
 NAMES, OFFSETS = "names", "offsets"
@@ -20,13 +21,13 @@ Picks = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class Role:
-    """What an array may be.
+    """A role that an array may have in a test.
 
     Arguments:
-        aliases: What it is called in files, the first that is there.
-        draws: Whether it has an axis of draws, which comes before that of simulations.
-        rest: How many axes follow; None for any number.
-        whole: Whether it is read whole, and not a few simulations at a time.
+        aliases: Names in files; the first that exists is used.
+        draws: Whether the array has an axis of draws, before the axis of simulations.
+        rest: Number of further axes; None for any number.
+        whole: Whether the array is read completely, and not a few simulations at a time.
     """
 
     aliases: tuple[str, ...]
@@ -36,7 +37,7 @@ class Role:
 
     @property
     def axis(self) -> int | None:
-        """The axis that counts the simulations, where they are read a few at a time."""
+        """The axis of the simulations if a few are read at a time, else None."""
         return None if self.whole else int(self.draws)
 
 
@@ -63,163 +64,162 @@ ROLES = {
 }  # fmt: skip
 
 
-def pick(found: Mapping[str, Found], asked: Mapping[str, str | None]) -> Picks:
-    """Return the names of the arrays that play each role.
+def pick(entries: Mapping[str, FileArray], asked: Mapping[str, str | None]) -> Picks:
+    """Return the names of the arrays for each role.
 
     Arguments:
-        found: What is in the file.
-        asked: The names that the caller gave; None for a role that is to be left out.
+        entries: Arrays of the file.
+        asked: Names that the caller gave, by role; None to leave a role out.
     """
     unknown = set(asked) - set(ROLES)
     if unknown:
         raise ValueError(
-            f"`arrays` says what is taken for {', '.join(ROLES)}, but got {sorted(unknown)}."
+            f"`arrays` must name arrays for {', '.join(ROLES)}, but got {sorted(unknown)}."
         )
     picks: Picks = {}
     for role, name in asked.items():
-        if name is not None and name not in found:
-            holds = short(", ".join(found)) or "nothing"
-            raise ValueError(f"there is no array {name!r} to take for `{role}`: there is {holds}.")
+        if name is not None and name not in entries:
+            names = short(", ".join(entries)) or "no arrays"
+            raise ValueError(f"there is no array {name!r} to use as `{role}`, but {names}.")
         picks[role] = [] if name is None else [name]
-    for role, names in (_in_groups(found) or _by_alias(found, set(picks))).items():
-        picks.setdefault(role, names)
-    return {role: names for role, names in picks.items() if names}
+    for role, chosen in (_in_groups(entries) or _by_alias(entries, set(picks))).items():
+        picks.setdefault(role, chosen)
+    return {role: chosen for role, chosen in picks.items() if chosen}
 
 
-def only(role: str, found: Mapping[str, Found]) -> str:
-    """Return the name of the array that plays a role, which the only one does."""
-    return next(iter(found if len(found) == 1 else _called(found, role)), role)
+def only(role: str, entries: Mapping[str, FileArray]) -> str:
+    """Return the name of the array for a role; a single array needs no name."""
+    return next(iter(entries if len(entries) == 1 else _called(entries, role)), role)
 
 
-def arranged(role: str, names: list[str], found: Mapping[str, Found]) -> ArrayLike:
-    """Return the array that plays a role, draws before simulations, unread where it can be."""
-    parts = [_with_axes(role, name, found[name], len(names) > 1) for name in names]
+def arranged(role: str, names: list[str], entries: Mapping[str, FileArray]) -> ArrayLike:
+    """Return the array for a role, draws before simulations, unread if possible."""
+    parts = [_with_axes(role, name, entries[name], len(names) > 1) for name in names]
     array = parts[0] if len(parts) == 1 else Joined(tuple(parts))
     return shapes.array(role, array) if ROLES[role].whole else array
 
 
-def parameters(picks: Picks, found: Mapping[str, Found]) -> list[str] | None:
+def parameters(picks: Picks, entries: Mapping[str, FileArray]) -> list[str] | None:
     """Return the names of the parameters, if the file has any."""
     variables = [name for name in picks.get("samples", ()) if name.startswith(_POSTERIOR)]
     if NAMES in picks and len(variables) <= 1:
-        return [str(name) for name in np.ravel(np.asarray(found[picks[NAMES][0]].open())).tolist()]
-    return [one for name in variables for one in _elements(name, found[name])] or None
+        words = np.ravel(np.asarray(entries[picks[NAMES][0]].open()))
+        return [str(name) for name in words.tolist()]
+    return [full for name in variables for full in _elements(name, entries[name])] or None
 
 
-def afford(picks: Picks, found: Mapping[str, Found], limit: int) -> None:
-    """Raise before anything is read that is no array of numbers, or too large."""
+def afford(picks: Picks, entries: Mapping[str, FileArray], limit: int) -> None:
+    """Raise if an array is too large or not of numbers, before anything is read."""
     total, growth = 0.0, 1.0
     for role in sorted(picks, key=lambda role: role != OFFSETS):
         for name in picks[role]:
-            array = found[name]
+            array = entries[name]
             _must_fit(role, name, array)
             total += array.needs(None if OFFSETS in picks else _axis(role, array)) * growth
             if total > limit:
                 raise ValueError(
-                    f"`{role}`, {array.shape} of {array.dtype}, brings {size(int(total))} into "
+                    f"`{role}`, {array.shape} of {array.dtype}, needs {size(int(total))} of "
                     f"memory at once, and {size(limit)} are allowed for a file of this size. If "
-                    f"that is right, pass `most_bytes=` (`--most-bytes`)"
+                    f"the shape is right, pass `most_bytes=` (`--most-bytes`)"
                 )
         if role == OFFSETS:
-            growth = _growth(shapes.array(OFFSETS, found[picks[role][0]].open()))
+            growth = _growth(shapes.array(OFFSETS, entries[picks[role][0]].open()))
 
 
-def _must_fit(role: str, name: str, array: Found) -> None:
+def _must_fit(role: str, name: str, array: FileArray) -> None:
     if array.refused:
         raise ValueError(f"`{role}`, here {short(name)!r}, {array.refused}")
     if not (array.is_words if role == NAMES else array.is_numbers):
-        wanted = "a list of words" if role == NAMES else "plain numbers"
+        kind = "a list of words" if role == NAMES else "plain numbers"
         raise ValueError(
-            f"`{role}`, here {short(name)!r}, must be {wanted}, but is "
+            f"`{role}`, here {short(name)!r}, must be {kind}, but is "
             f"{array.shape} of {array.dtype}"
         )
 
 
 def _growth(offsets: Array) -> float:
-    """Return by how much draws grow when all simulations are filled up to the longest."""
+    """Return the factor by which padding all simulations to the longest enlarges the draws."""
     n_draws = np.diff(offsets.astype(float).ravel())
     return float(max(1.0, n_draws.max(initial=0) * n_draws.size / max(n_draws.sum(), 1)))
 
 
-def _axis(role: str, array: Found) -> int | None:
+def _axis(role: str, array: FileArray) -> int | None:
     if ROLES[role].axis is not None and SIM in array.dims:
         return array.dims.index(SIM)
     return ROLES[role].axis
 
 
-def _by_alias(found: Mapping[str, Found], known: set[str]) -> Picks:
-    return {role: _called(found, role) for role in ROLES if role not in known}
+def _by_alias(entries: Mapping[str, FileArray], known: set[str]) -> Picks:
+    return {role: _called(entries, role) for role in ROLES if role not in known}
 
 
-def _called(found: Mapping[str, Found], role: str) -> list[str]:
-    """Return the array with the first alias that is there, in whatever group it is."""
+def _called(entries: Mapping[str, FileArray], role: str) -> list[str]:
+    """Return the array with the first alias that exists, in any group."""
     for alias in ROLES[role].aliases:
-        here = [name for name in found if name.rpartition("/")[2].lower() == alias]
+        matches = [name for name in entries if name.rpartition("/")[2].lower() == alias]
         if role == NAMES:
-            here = [name for name in here if found[name].is_words][:1]
-        at_top = [name for name in here if "/" not in name]
-        here = at_top or here
-        if len(here) > 1:
+            matches = [name for name in matches if entries[name].is_words][:1]
+        at_top = [name for name in matches if "/" not in name]
+        matches = at_top or matches
+        if len(matches) > 1:
             raise ValueError(
-                f"`{role}` may be {' or '.join(map(short, here))}: say which, with "
+                f"`{role}` may be {' or '.join(map(short, matches))}: choose one with "
                 f"`arrays={{{role!r}: ...}}`."
             )
-        if here:
-            return here
+        if matches:
+            return matches
     return []
 
 
-def _in_groups(found: Mapping[str, Found]) -> Picks:
-    """Return the roles of groups as ArviZ has them, if there is a group of posterior draws."""
-    drawn = [name for name in found if name.startswith(_POSTERIOR) and DRAW in found[name].dims]
-    samples = [name for name in drawn if SIM in found[name].dims]
+def _in_groups(entries: Mapping[str, FileArray]) -> Picks:
+    """Return the roles of arrays in the groups of ArviZ, if there is a group `posterior`."""
+    dims = {name: array.dims for name, array in entries.items()}
+    drawn = [name for name in dims if name.startswith(_POSTERIOR) and DRAW in dims[name]]
+    samples = [name for name in drawn if SIM in dims[name]]
     if not [name for name in drawn if name != f"{_POSTERIOR}{DRAW}"]:
         return {}
     if not samples:
         raise ValueError(
-            "its group `posterior` has no dimension `sim`, so it holds one posterior. Put those "
-            "of many simulations together with `xarray.concat([...], dim='sim')`."
+            "its group `posterior` has no dimension `sim`, so it contains a single posterior. "
+            "Join the posteriors of many simulations with `xarray.concat([...], dim='sim')`."
         )
     variables = [name.removeprefix(_POSTERIOR) for name in samples]
     theta: list[str] = []
     for group in _TRUTHS:
         names = [f"{group}{name}" for name in variables]
-        if not theta and all(name in found and SIM in found[name].dims for name in names):
+        if not theta and all(SIM in dims.get(name, ()) for name in names):
             theta = names
-    x = [name for name in found if name.startswith(_OBSERVED) and SIM in found[name].dims]
+    x = [name for name in dims if name.startswith(_OBSERVED) and SIM in dims[name]]
     x = [name for name in x if name != f"{_OBSERVED}{SIM}"]
-    words = _called({name: found[name] for name in found if name.startswith(_POSTERIOR)}, NAMES)
+    inside = {name: array for name, array in entries.items() if name.startswith(_POSTERIOR)}
+    words = _called(inside, NAMES)
     return {"samples": samples, "theta": theta, "x": x, NAMES: words}
 
 
-def _with_axes(role: str, name: str, found: Found, flat: bool) -> ArrayLike:
+def _with_axes(role: str, name: str, array: FileArray, flat: bool) -> ArrayLike:
     """Open an array, with its axes in order if they have names."""
-    what, dims = ROLES[role], list(found.dims)
+    kind, dims = ROLES[role], list(array.dims)
     if SIM not in dims and DRAW not in dims:
-        return found.open()
-    needed = [SIM, DRAW] if what.draws else [SIM]
+        return array.open()
+    needed = [SIM, DRAW] if kind.draws else [SIM]
     if any(dims.count(dim) != 1 for dim in needed):
         raise ValueError(
-            f"`{role}`, here {short(name)!r}, has axes {short(dims)}, but needs "
-            f"{' and '.join(f'`{dim}`' for dim in needed)} among them, once each"
+            f"`{role}`, here {short(name)!r}, has axes {short(dims)}, but needs each of "
+            f"{' and '.join(f'`{dim}`' for dim in needed)} once"
         )
-    drawn = tuple(dims.index(dim) for dim in (CHAIN, DRAW) if dim in dims) if what.draws else ()
+    drawn = tuple(dims.index(dim) for dim in (CHAIN, DRAW) if dim in dims) if kind.draws else ()
     sim = dims.index(SIM)
     others = tuple(axis for axis in range(len(dims)) if axis != sim and axis not in drawn)
-    rest: list[tuple[int, ...]] = [others] if what.rest != 0 else []
-    if what.rest is None and not flat:
+    rest: list[tuple[int, ...]] = [others] if kind.rest != 0 else []
+    if kind.rest is None and not flat:
         rest = [(axis,) for axis in others]
     groups = (*((drawn,) if drawn else ()), (sim,), *rest)
     if groups == tuple((axis,) for axis in range(len(dims))):
-        return found.open()
-    return Arranged(found.open(), groups)
+        return array.open()
+    return Arranged(array.open(), groups)
 
 
-def _elements(name: str, found: Found) -> list[str]:
-    """Return the names of the numbers of a variable, `mu` or `mu[0]`, `mu[1]`, …"""
-    counted = (SIM, DRAW, CHAIN)
-    sizes = [n for dim, n in zip(found.dims, found.shape, strict=True) if dim not in counted]
-    short_name = name.removeprefix(_POSTERIOR)
-    if not sizes:
-        return [short_name]
-    return [f"{short_name}[{','.join(map(str, place))}]" for place in np.ndindex(*sizes)]
+def _elements(name: str, array: FileArray) -> list[str]:
+    dims = zip(array.dims, array.shape, strict=True)
+    shape = tuple(n for dim, n in dims if dim not in (SIM, DRAW, CHAIN))
+    return _variables.elements(name.removeprefix(_POSTERIOR), shape)

@@ -1,4 +1,4 @@
-"""Gravitational lensing: pictures of lensed galaxies, and two diffusion samplers of the source."""
+"""Gravitational lensing: images of lensed galaxies, and two diffusion samplers of the source."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,32 +8,32 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from ..._base import optional
+from ..._base import arguments, optional
 from ..._base.threads import each
 from ..._base.types import Array, Floats
 from .galaxies import Galaxies, pictures
 from .lens import Lens
 
 SAMPLERS = ("exact", "biased")
-# The chain starts far outside the prior and must end far inside the posterior: the noise that is
-# left at the end adds to the posterior's own width.
+# The chain starts far outside the prior and must end far inside the posterior: the noise of the
+# last step adds to the width of the posterior.
 _START_IN_PRIOR_SD = 10.0
 _END_IN_POSTERIOR_SD = 0.08
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    r"""Euler–Maruyama steps of a reverse diffusion whose score is linear,
+    r"""Euler–Maruyama steps of a reverse diffusion with a linear score.
 
     .. math:: \phi_{k+1} = M_k \phi_k + B_k w + s_k z_k, \qquad \phi_0 \sim N(0, s^2 I),
 
     for sources :math:`\phi = \theta - \mu_0` and data :math:`w = A^T (x - A \mu_0)`.
 
     Arguments:
-        keep: The matrices :math:`M_k`, `(n_steps, n_dims, n_dims)`.
-        pull: The matrices :math:`B_k`, of the same shape.
-        kick: The sizes :math:`s_k` of the noise, `(n_steps,)`.
-        start: The spread :math:`s` of the start.
+        keep: Matrices :math:`M_k`, `(n_steps, n_dims, n_dims)`.
+        pull: Matrices :math:`B_k`, `(n_steps, n_dims, n_dims)`.
+        kick: Standard deviations :math:`s_k` of the noise, `(n_steps,)`.
+        start: Standard deviation :math:`s` of the start.
     """
 
     keep: Floats
@@ -53,17 +53,18 @@ class Chain:
 
 @dataclass(frozen=True, eq=False)
 class Lensing:
-    r"""A lensed galaxy is seen, :math:`x = A \theta + \sigma_n \epsilon`, and its source sought.
+    r"""The source of a lensed galaxy, given its image :math:`x = A \theta + \sigma_n \epsilon`.
 
-    The prior is normal, so that the posterior is known, and so are the laws of two diffusion
-    samplers: one with the exact likelihood of a noised source and one with the usual
-    approximation, which takes the noised source for the source itself.
+    The prior is normal, so that the posterior is known exactly, and so are the distributions of
+    two diffusion samplers: one with the exact likelihood of a noised source, and one with the
+    usual approximation, which uses the noised source in place of the source.
 
     Arguments:
-        galaxies: The prior :math:`N(\mu_0, \Sigma_0)`, by default that of galaxies of the Hubble
+        galaxies: Prior :math:`N(\mu_0, \Sigma_0)`, by default fitted to galaxies of the Hubble
             eXtreme Deep Field.
-        matrix: The lens :math:`A`, of shape `(n_observed, n_dims)`.
-        noise: The noise :math:`\sigma_n`; a galaxy's brightest pixels are about 1.
+        matrix: Lens :math:`A` of shape `(n_observed, n_dims)`.
+        noise: Standard deviation :math:`\sigma_n` of the noise; the brightest pixels of a galaxy
+            are about 1.
 
     Example:
         >>> prior = Galaxies(np.zeros(2), np.eye(2))
@@ -79,7 +80,7 @@ class Lensing:
     noise: float = 0.1
 
     def prior(self, n: int, rng: Generator) -> Floats:
-        """Return `n` sources."""
+        """Return `n` sources, `(n, n_dims)`."""
         return self.galaxies.draw(n, rng)
 
     def simulate(self, n_sims: int, rng: Generator) -> tuple[Floats, Floats]:
@@ -89,7 +90,7 @@ class Lensing:
         return theta, image + self.noise * rng.standard_normal(image.shape)
 
     def posterior(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return the means `(n_sims, n_dims)` and the one covariance of the exact posteriors."""
+        """Return the means `(n_sims, n_dims)` and the common covariance of exact posteriors."""
         return self.galaxies.mean + self.data(x) @ self._gain.T, self._gain * self.noise**2
 
     def chain(self, sampler: str, n_steps: int = 300) -> Chain:
@@ -106,8 +107,7 @@ class Lensing:
         where :math:`C = \Sigma_0 (\Sigma_0 + \sigma_t^2 I)^{-1}, S = \sigma_t^2 C` is exact, and
         :math:`C = I, S = \sigma_t^2 I` is biased.
         """
-        if sampler not in SAMPLERS:
-            raise ValueError(f"`sampler` must be one of {SAMPLERS}, but got {sampler!r}.")
+        arguments.one_of("sampler", sampler, SAMPLERS)
         prior, unit = self.galaxies.covariance, np.eye(len(self.galaxies.mean))
         smallest = np.sqrt(np.linalg.eigvalsh(self.posterior(self._no_data)[1])[0])
         sizes, modes = np.linalg.eigh(prior)
@@ -118,7 +118,7 @@ class Lensing:
         keep, pull = np.empty((2, n_steps, *unit.shape))
 
         def fill(first: int, last: int) -> None:
-            """Work out the steps from `first` to `last`."""
+            """Compute the steps from `first` to `last`."""
             for k in range(first, last):
                 shrink = (modes / (sizes + sigma[k] ** 2)) @ modes.T
                 middle = prior @ shrink if sampler == "exact" else unit
@@ -131,11 +131,11 @@ class Lensing:
         return Chain(keep, pull, np.sqrt(step), float(start))
 
     def sampler(self, *names: str, n_steps: int = 300, device: str = "cpu") -> "Sampler":
-        """Return what draws sources by one or more samplers, on the CPU or on CUDA."""
+        """Return a function that draws sources by one or more samplers, on the CPU or on CUDA."""
         return Sampler(self, {name: self.chain(name, n_steps) for name in names}, device)
 
     def data(self, x: Floats) -> Floats:
-        r"""Return what the likelihood sees of images, :math:`w = A^T (x - A \mu_0)`."""
+        r"""Return the sufficient statistic of images, :math:`w = A^T (x - A \mu_0)`."""
         return (x - self.galaxies.mean @ self.matrix.T) @ self.matrix
 
     @property
@@ -159,44 +159,44 @@ class Lensing:
 class Sampler:
     """Chains of one or more samplers, for all draws of a few simulations at a time.
 
-    Samplers share their random numbers, so that they differ by what they do alone.
+    All samplers use the same random numbers, so that only their steps differ.
 
     Arguments:
-        problem: The problem.
-        chains: The steps of each sampler, by name.
-        device: "cpu", or a CUDA device of torch.
+        problem: Lensing problem.
+        chains: Steps of each sampler, by name.
+        device: Device, "cpu" or a CUDA device of torch.
     """
 
     problem: Lensing
     chains: dict[str, Chain]
     device: str = "cpu"
-    _place: "_Place" = field(init=False, repr=False)
+    _device: "_Device" = field(init=False, repr=False)
     _steps: list[Chain] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        place = _cpu() if self.device == "cpu" else _cuda(self.device)
-        # Computed in double precision, run in single.
+        on = _cpu() if self.device == "cpu" else _cuda(self.device)
+        # Steps are computed in double precision, and run in single precision.
         steps = [
-            Chain(place.array(chain.keep), place.array(chain.pull), chain.kick, chain.start)
+            Chain(on.array(chain.keep), on.array(chain.pull), chain.kick, chain.start)
             for chain in self.chains.values()
         ]
-        object.__setattr__(self, "_place", place)
+        object.__setattr__(self, "_device", on)
         object.__setattr__(self, "_steps", steps)
 
     def __call__(self, x: Floats, n_draws: int, rng: Generator) -> dict[str, Array]:
         """Return draws `(n_sims, n_draws, n_dims)` by sampler, in single precision."""
         data = self.problem.data(x).astype(np.float32)
-        states = _walk(self._steps, data, n_draws, self._place, rng)
+        states = _walk(self._steps, data, n_draws, self._device, rng)
         mean = self.problem.galaxies.mean.astype(np.float32)
-        drawn = [self._place.host(state) for state in states]
+        drawn = [self._device.host(state) for state in states]
         for draws in drawn:
             draws += mean
         return dict(zip(self.chains, drawn, strict=True))
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where chains run: what makes arrays there, fills them with normals, and multiplies them."""
+class _Device:
+    """The functions of a device: make arrays, fill them with normals, and multiply them."""
 
     array: Callable[[Array], Any]
     empty: Callable[[tuple[int, ...]], Any]
@@ -205,8 +205,8 @@ class _Place:
     host: Callable[[Any], Array]
 
 
-def _cpu() -> _Place:
-    return _Place(
+def _cpu() -> _Device:
+    return _Device(
         array=lambda values: np.ascontiguousarray(values, dtype=np.float32),
         empty=lambda shape: np.empty(shape, np.float32),
         normals=lambda rng: lambda z: rng.standard_normal(out=z, dtype=np.float32),
@@ -215,14 +215,14 @@ def _cpu() -> _Place:
     )
 
 
-def _cuda(device: str) -> _Place:
+def _cuda(device: str) -> _Device:
     torch = optional.package("torch")
 
     def normals(rng: Generator) -> Callable[[Any], object]:
         generator = torch.Generator(device).manual_seed(int(rng.integers(2**63)))
         return lambda z: z.normal_(generator=generator)
 
-    return _Place(
+    return _Device(
         array=lambda values: torch.as_tensor(values, dtype=torch.float32, device=device),
         empty=lambda shape: torch.empty(shape, dtype=torch.float32, device=device),
         normals=normals,
@@ -232,14 +232,14 @@ def _cuda(device: str) -> _Place:
 
 
 def _walk(
-    chains: list[Chain], data: Array, n_draws: int, here: _Place, rng: Generator
+    chains: list[Chain], data: Array, n_draws: int, on: _Device, rng: Generator
 ) -> list[Any]:
-    """Run all chains to their end, on the same noise."""
+    """Run all chains to their end, with the same noise."""
     shape = (len(data), n_draws, data.shape[1])
     flat = (-1, shape[-1])
-    z, spare, *states = (here.empty(shape) for _ in range(2 + len(chains)))
-    pulls = [here.matmul(here.array(data), chain.pull.swapaxes(1, 2)) for chain in chains]
-    fill = here.normals(rng)
+    z, spare, *states = (on.empty(shape) for _ in range(2 + len(chains)))
+    pulls = [on.matmul(on.array(data), chain.pull.swapaxes(1, 2)) for chain in chains]
+    fill = on.normals(rng)
     fill(z)
     for chain, state in zip(chains, states, strict=True):
         state[...] = z
@@ -249,7 +249,7 @@ def _walk(
         z *= kick
         for i, (chain, pull) in enumerate(zip(chains, pulls, strict=True)):
             # One product over all draws of all simulations.
-            here.matmul(states[i].reshape(flat), chain.keep[k].T, out=spare.reshape(flat))
+            on.matmul(states[i].reshape(flat), chain.keep[k].T, out=spare.reshape(flat))
             spare += pull[k][:, None]
             spare += z
             states[i], spare = spare, states[i]

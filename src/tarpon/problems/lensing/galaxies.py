@@ -1,4 +1,4 @@
-"""Galaxies: small pictures of real ones, and the normal distribution that fits them."""
+"""Small pictures of real galaxies, and a normal distribution fitted to them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +13,8 @@ from ...simulations import shapes
 
 N_SIDE = 16
 _USER = "the prior of galaxies"
-_SIDE_IN_RADII = 4.8  # of a picture, in radii that hold half of the light
-_SMALLEST_SIDE = 12.0  # in pixels of the telescope: below, a picture shows no structure
+_SIDE_IN_RADII = 4.8  # the side of a picture, in half-light radii
+_SMALLEST_SIDE = 12.0  # in pixels of the telescope; smaller pictures show no structure
 _N_BRIGHTEST = 5
 
 
@@ -23,8 +23,8 @@ class Galaxies:
     r"""The normal distribution :math:`N(\mu_0, \Sigma_0)` of pictures of galaxies.
 
     Arguments:
-        mean: The mean picture :math:`\mu_0`, of shape `(n_pixels,)`.
-        covariance: The covariance :math:`\Sigma_0`, `(n_pixels, n_pixels)`.
+        mean: Mean picture :math:`\mu_0` of shape `(n_pixels,)`.
+        covariance: Covariance :math:`\Sigma_0` of shape `(n_pixels, n_pixels)`.
     """
 
     mean: Floats
@@ -32,10 +32,10 @@ class Galaxies:
 
     @classmethod
     def fit(cls, pictures: Array) -> "Galaxies":
-        r"""Fit pictures `(n, 16, 16)`, turned and mirrored in all eight ways.
+        r"""Fit a normal to pictures `(n, 16, 16)` in all eight orientations.
 
         A galaxy has no preferred orientation in the sky. The covariance is shrunk by the rule of
-        Ledoit and Wolf (2004), from the pictures alone: their eight copies are not independent.
+        Ledoit and Wolf (2004), computed without the rotated copies, which are not independent.
         """
         covariances = optional.package("sklearn.covariance", user=_USER, extra="lensing")
         flat = pictures.reshape(len(pictures), -1)
@@ -58,45 +58,49 @@ class Galaxies:
 
 
 def pictures(path: str | Path | None = None) -> Floats:
-    """Return pictures of galaxies `(n, 16, 16)`: of a `.npy` file, or of the Hubble field."""
+    """Return pictures of galaxies `(n, 16, 16)` from a `.npy` file, or from the Hubble field."""
     if path is None:
         return _hubble()
-    found = np.load(disk.existing(path), allow_pickle=False)
-    if not isinstance(found, np.ndarray) or found.shape[1:] != (N_SIDE, N_SIDE) or len(found) < 2:
-        shape = getattr(found, "shape", "an archive")
+    loaded = np.load(disk.existing(path), allow_pickle=False)
+    shape = getattr(loaded, "shape", ())  # an archive has none
+    if shape[1:] != (N_SIDE, N_SIDE) or len(loaded) < 2:
         raise ValueError(
             f"pictures of galaxies must be a .npy array of shape (n, {N_SIDE}, {N_SIDE}) with n "
-            f"of at least 2, but {str(path)!r} holds {shape}."
+            f"of at least 2, but {str(path)!r} contains {shape or 'an archive'}."
         )
-    return shapes.finite("pictures of galaxies", found.astype(float))
+    return shapes.finite("pictures of galaxies", loaded.astype(float))
 
 
 def _hubble() -> Floats:
-    """Cut every large enough galaxy out of the Hubble eXtreme Deep Field (NASA, public domain)."""
+    """Return all large galaxies in the Hubble eXtreme Deep Field (NASA, public domain)."""
     sep = optional.package("sep", user=_USER)
     data = optional.package("skimage.data", user=_USER)
     field = np.ascontiguousarray(data.hubble_deep_field().mean(axis=2))
     background = sep.Background(field)
     light = field - background.back()
-    found, owner = sep.extract(light, 2.0, err=background.globalrms, segmentation_map=True)
+    objects, owner = sep.extract(light, 2.0, err=background.globalrms, segmentation_map=True)
     radius, _ = sep.flux_radius(
-        light, found["x"], found["y"], 6 * found["a"], 0.5, normflux=found["flux"]
+        light, objects["x"], objects["y"], 6 * objects["a"], 0.5, normflux=objects["flux"]
     )
     limit = np.array(light.shape) - 0.5
-    cut = []
+    pictures = []
     for k, (x, y, side) in enumerate(
-        zip(found["x"], found["y"], _SIDE_IN_RADII * radius, strict=True)
+        zip(objects["x"], objects["y"], _SIDE_IN_RADII * radius, strict=True)
     ):
         low = np.array([y, x]) - side / 2
         if side >= _SMALLEST_SIDE and (low >= -0.5).all() and (low + side <= limit).all():
-            # The light of neighbours is left out.
+            # Without the light of neighbours.
             alone = np.where((owner == 0) | (owner == k + 1), light, 0.0)
-            cut.append(_averaged(alone, low, side))
-    return np.stack([one / np.sort(one, axis=None)[-_N_BRIGHTEST:].mean() for one in cut])
+            pictures.append(_averaged(alone, low, side))
+    return np.stack([picture / _brightness(picture) for picture in pictures])
+
+
+def _brightness(picture: Floats) -> Floats:
+    return np.sort(picture, axis=None)[-_N_BRIGHTEST:].mean()
 
 
 def _averaged(light: Floats, low: Floats, side: float) -> Floats:
-    """Average the light of a square over 16 × 16 cells, which may cut pixels apart."""
+    """Return the mean light in 16 × 16 cells of a square, which may split pixels."""
     edges = np.linspace(0, side, N_SIDE + 1)
     (top, left), n = np.floor(low).astype(int), int(np.ceil(side)) + 2
     patch = light[max(top, 0) : top + n, max(left, 0) : left + n]

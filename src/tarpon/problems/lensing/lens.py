@@ -1,4 +1,4 @@
-"""A gravitational lens: where the light of each pixel comes from."""
+"""A gravitational lens: the origin of the light of each pixel."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from ..._base.types import Floats
 class Lens:
     r"""A singular isothermal ellipsoid in an external shear.
 
-    Light that is seen at :math:`\theta` left the source at :math:`\theta - \alpha(\theta)`. Along
+    Light observed at :math:`\theta` left the source at :math:`\theta - \alpha(\theta)`. Along
     the axes of the ellipsoid, with axis ratio :math:`q` and :math:`f = \sqrt{1 - q^2}`,
 
     .. math::
@@ -23,10 +23,10 @@ class Lens:
     \gamma_1 \theta_2)`. Angles are in arc seconds.
 
     Arguments:
-        radius: The Einstein radius :math:`b`.
-        axis_ratio: The axis ratio :math:`q`, below 1.
-        angle: The angle of the long axis, in radians.
-        shear: The shear :math:`(\gamma_1, \gamma_2)`.
+        radius: Einstein radius :math:`b`.
+        axis_ratio: Axis ratio :math:`q`, below 1.
+        angle: Angle of the long axis, in radians.
+        shear: Shear :math:`(\gamma_1, \gamma_2)`.
     """
 
     radius: float = 1.2
@@ -35,7 +35,7 @@ class Lens:
     shear: tuple[float, float] = (0.04, -0.03)
 
     def source(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Return where in the source plane the light that is seen at (x, y) comes from."""
+        """Return the position in the source plane of light observed at (x, y)."""
         q, (g1, g2) = self.axis_ratio, self.shear
         cos, sin = np.cos(self.angle), np.sin(self.angle)
         along, across = cos * x + sin * y, cos * y - sin * x
@@ -58,8 +58,8 @@ class Lens:
     ) -> Floats:
         r"""Return the matrix that lenses a source, of shape `(n_image², n_source²)`.
 
-        A pixel of the image is the mean of `n_rays` × `n_rays` rays, and a ray reads the source by
-        bilinear interpolation; there is no light outside the source's square.
+        A pixel of the image is the mean of `n_rays` × `n_rays` rays. A ray interpolates the source
+        bilinearly; there is no light outside the square of the source.
         """
         n_fine = n_image * n_rays
         axis = ((np.arange(n_fine) + 0.5) / n_fine - 0.5) * image_side

@@ -1,12 +1,12 @@
-"""Compat: the function of the reference package, for scripts that call it."""
+"""The function of the reference package `tarp`, for scripts that call it."""
 
 import numpy as np
 
-from .._base import arguments
-from .._base.types import ArrayLike, Floats
-from ..diagnostics import tarp
-from ..metrics import L1, L2, Metric
-from ..references import Fixed, Reference, Uniform
+from ._base import arguments
+from ._base.types import ArrayLike, Floats
+from .diagnostics import tarp
+from .metrics import L1, L2, Metric
+from .references import Fixed, Reference, Uniform
 
 __all__ = ["get_tarp_coverage"]
 
@@ -27,39 +27,38 @@ def get_tarp_coverage(
 ) -> tuple[Floats, Floats]:
     """Return expected coverage and credibility levels, called as in the package `tarp` 0.1.1.
 
-    Change the import, and nothing else. Where the numbers differ:
+    Change only the import. The numbers differ in these cases:
 
-    - The bootstrap draws as many simulations as there are, with replacement. The caller's
-      arrays stay as they are, and so does the global random state. The same seed gives the
-      same curves.
+    - The bootstrap resamples all simulations, with replacement. It changes neither the caller's
+      arrays nor the global random state. The same seed gives the same curves.
     - Random references are uniform in the box of all truths and draws. `tarp` draws them in the
-      unit box, wherever the parameters are, and with `norm` in the box of the truths alone,
-      which tells truths and draws apart.
-    - References of your own are in the units of the parameters, also with `norm`.
+      unit box, even if the parameters are elsewhere, and with `norm` in the box of the truths
+      alone, which treats truths and draws differently.
+    - Your own references are in parameter units, also with `norm`.
     - Levels run from 0 to 1. `tarp` starts at the smallest fraction that occurs and ends at the
-      largest. Between the levels that the draws resolve, coverage is interpolated, so that an
-      accurate posterior's curve is the diagonal on average, at any number of draws.
+      largest. Between the levels that the draws resolve, coverage is interpolated, so that the
+      curve of an accurate posterior is the diagonal on average, at any number of draws.
     - Ties are broken at random.
-    - Below 20 simulations there are 10 bins.
-    - Values that are not finite, and shapes that do not fit, raise a `ValueError`.
+    - There are 10 bins below 20 simulations.
+    - NaN, infinite values and wrong shapes raise a `ValueError`.
 
     Use `tarpon.tarp` for a p-value, a band and a verdict.
 
     Arguments:
-        samples: The posterior draws, `(n_draws, n_sims, n_dims)`.
-        theta: The true parameters, `(n_sims, n_dims)`.
-        references: "random", or points of shape `(n_sims, n_dims)`.
-        metric: "euclidean" or "manhattan".
-        num_alpha_bins: The number of steps between level 0 and level 1, by default a tenth of
-            the number of simulations.
-        num_bootstrap: The number of curves, with `bootstrap`.
-        norm: Whether differences are divided by the sides of the box of truths and draws.
+        samples: Posterior draws `(n_draws, n_sims, n_dims)`.
+        theta: True parameters `(n_sims, n_dims)`.
+        references: Points of shape `(n_sims, n_dims)`, or "random".
+        metric: Distance, "euclidean" or "manhattan".
+        num_alpha_bins: Number of steps between level 0 and level 1, by default a tenth of the
+            number of simulations.
+        num_bootstrap: Number of curves, with `bootstrap`.
+        norm: Whether to divide differences by the sides of the box of truths and draws.
         bootstrap: Whether to return curves of resampled simulations.
-        seed: A seed; without one the answer is different each time.
+        seed: Seed; without one, the answer differs from call to call.
 
     Returns:
-        The expected coverage, `(n_bins + 1,)`, or with `bootstrap` `(num_bootstrap, n_bins + 1)`;
-        and the levels, `(n_bins + 1,)`, which `tarp` calls alpha.
+        Expected coverage `(n_bins + 1,)`, or `(num_bootstrap, n_bins + 1)` with `bootstrap`; and
+        levels `(n_bins + 1,)`, which `tarp` calls alpha.
 
     Example:
         >>> sims = tarpon.problems.gaussian("correct", rng=0)

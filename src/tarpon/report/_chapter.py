@@ -1,4 +1,4 @@
-"""One check as a page shows it: its words, its figures, the rows of its tables."""
+"""A chapter of a report: one check with its words, its figures and the rows of its tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ import numpy as np
 
 from .._base.text import Estimate
 from .._base.types import Floats
-from ..checks import Check
-from ..checks.evidence import Looked, Trend
-from ..checks.findings import Finding
+from ..checks import Check, words
+from ..checks.evidence import Tested, Trend
+from ..checks.findings import Finding, Kind
 from ..checks.parameters import Parameter
 from ._figures import (
     Figure,
@@ -32,12 +32,12 @@ _HEADLINES = {
     "no evidence against": "No evidence against these posteriors.",
     "too few to say": "Too few simulations to say.",
 }
-_GOES_ON = {
+_CAVEATS = {
     "inaccurate": "",
-    "no evidence against": "An error smaller than those named here may still be there.",
+    "no evidence against": "Smaller errors may remain.",
     "too few to say": (
-        "That is too coarse for silence to mean anything. Run more simulations: "
-        "tarpon.plan says how many."
+        "That is too coarse for a pass to mean anything. Run more simulations: tarpon.plan gives "
+        "their number."
     ),
 }
 
@@ -62,7 +62,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class ParameterRow:
-    """A parameter in the table, with what is drawn in its cells."""
+    """A parameter in the table, with the marks and the curve in its cells."""
 
     place: int
     parameter: Parameter
@@ -73,22 +73,43 @@ class ParameterRow:
 
 
 @dataclass(frozen=True)
-class Said:
-    """A finding with the figure that shows it, or the number of one that shows the same."""
+class Entry:
+    """A finding with the figure that shows it.
+
+    Arguments:
+        finding: The finding.
+        figure: Its figure, if any.
+        above: The key of a figure above that shows the same.
+    """
 
     finding: Finding
     figure: Figure | None
-    shown_by: int | None = None
+    above: str | None = None
+
+    @property
+    def flaw(self) -> str:
+        """The name of the flaw."""
+        return words.flaw(self.finding)
+
+    @property
+    def link(self) -> str:
+        """The word between the flaw and its parameters."""
+        return words.link(self.finding)
+
+    @property
+    def size(self) -> str:
+        """How large it is, in words."""
+        return words.size_of(self.finding)
 
 
-class Study:
+class Chapter:
     """A check, and everything that a page shows of it.
 
     Arguments:
         check: The check.
-        name: What was checked.
-        key: What the ids of its figures begin with.
-        command: The command that gives it again.
+        name: The name of what was checked.
+        key: The beginning of the ids of its figures.
+        command: The command that reproduces it.
     """
 
     def __init__(self, check: Check, name: str, key: str, command: str) -> None:
@@ -97,18 +118,18 @@ class Study:
 
     @property
     def outcome(self) -> str:
-        """What the check says, in a word or two."""
+        """The outcome of the check."""
         return self.check.outcome
 
     @property
     def headline(self) -> str:
-        """The same as a sentence."""
+        """The outcome as a sentence."""
         return _HEADLINES[self.outcome]
 
     @property
-    def goes_on(self) -> str:
-        """What follows from what could have been missed."""
-        return _GOES_ON[self.outcome]
+    def caveat(self) -> str:
+        """What follows from the errors that could have been missed."""
+        return _CAVEATS[self.outcome]
 
     @property
     def smallest(self) -> bool:
@@ -116,17 +137,18 @@ class Study:
         return self.check.p_value * (self.check.n_swaps + 1) < 1.5
 
     @cached_property
-    def findings(self) -> list[Said]:
+    def findings(self) -> list[Entry]:
         """The findings, worst first, each figure once."""
-        said: list[Said] = []
+        entries: list[Entry] = []
+        keys: dict[str, str] = {}
         for finding in self.check.findings:
             figure = of_finding(self.check, finding, next(self._keys))
-            titles = [one.figure and one.figure.title for one in said]
-            if figure and figure.title in titles:
-                said.append(Said(finding, None, 1 + titles.index(figure.title)))
+            if figure and figure.title in keys:
+                entries.append(Entry(finding, None, keys[figure.title]))
             else:
-                said.append(Said(finding, figure))
-        return said
+                entries.append(Entry(finding, figure))
+                keys |= {figure.title: figure.key} if figure else {}
+        return entries
 
     @cached_property
     def order(self) -> list[int]:
@@ -163,16 +185,16 @@ class Study:
 
     @cached_property
     def pair(self) -> Figure | None:
-        """The worst pair, where it failed and no finding shows it."""
+        """The worst pair, if it failed and no finding shows it."""
         failed = self.check.evidence.pairs.failed
-        shown = any(said.finding.flaw == "wrong correlation" for said in self.findings)
+        shown = any(finding.kind is Kind.CORRELATION for finding in self.check.findings)
         return pair(self.check, failed[0], next(self._keys)) if failed and not shown else None
 
     @cached_property
     def trends(self) -> list[Figure]:
         """The strongest of every kind of dependence on the data."""
-        seen = self.check.evidence
-        kinds: tuple[Looked[Trend], ...] = (seen.slopes, seen.by_data, seen.widths)
+        evidence = self.check.evidence
+        kinds: tuple[Tested[Trend], ...] = (evidence.slopes, evidence.by_data, evidence.widths)
         return [trend(kind.worst[0], next(self._keys)) for kind in kinds if kind.worst]
 
     @cached_property
@@ -196,7 +218,7 @@ class Study:
 
     @property
     def n_failed(self) -> int:
-        """How many parameters are wrong on their own."""
+        """The number of parameters that fail on their own."""
         return sum(p.p_value <= self.check.level for p in self.check.parameters)
 
     @cached_property
@@ -210,33 +232,33 @@ class Study:
 
     @cached_property
     def _curves(self) -> list[tuple[Floats, Floats]]:
-        """Levels, and coverage less level, of every parameter."""
+        """Levels, and coverage minus level, of every parameter."""
         curve = self.check.evidence.marginals.curve
         ecp = curve.ecp.reshape(len(curve.level), -1)
         return [(curve.level, column - curve.level) for column in ecp.T]
 
     @cached_property
     def _scale(self) -> float:
-        """How far the small curves reach; a few that lie farther are cut off."""
+        """The reach of the small curves; a few that lie farther are cut off."""
         band = self.check.evidence.marginals.band()
         tops = [float(abs(gap).max()) for _, gap in self._curves]
         return max(1.5 * float((band.high - band.level).max()), _most_of(tops))
 
 
 def _distance(parameter: Parameter) -> float:
-    """Return how far a parameter is off, in half intervals."""
+    """Return the distance of a parameter from being right, in half intervals."""
     pairs = ((parameter.bias, 0.0), (parameter.width, 1.0))
     return max(abs(e.value - right) / max(e.high - e.low, 1e-12) for e, right in pairs)
 
 
 def _reach(estimates: Sequence[Estimate], target: float, least: float) -> float:
-    """Return how far an axis must reach; a few that lie farther are cut off."""
+    """Return the reach of an axis; a few estimates that lie farther are cut off."""
     ends = [max(abs(e.low - target), abs(e.high - target)) for e in estimates]
     return max(least, _most_of(ends))
 
 
 def _most_of(sizes: Sequence[float]) -> float:
-    """Return the largest size, unless it would make nothing of all others."""
+    """Return the largest size, unless it would dwarf all others."""
     return min(max(sizes), 4 * float(np.quantile(sizes, 0.8)))
 
 

@@ -1,4 +1,4 @@
-"""Commands that show something: demo, plan and reproduce."""
+"""Commands that need no files: plan a study, see a demo, reproduce the paper."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ from ._app import (
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
 if TYPE_CHECKING:
-    from ..diagnostics import Result
+    from rich.table import Table
+
     from ..experiments import Outcome
+    from ..results import Result
 
 
 @click.command(cls=Command)
-@a_figure("--out", "Where the figure goes.", default=Path("tarpon-demo.png"))
+@a_figure("--out", "The path of the figure.", default=Path("tarpon-demo.png"))
 @a_count("--n-dims", "The number of parameters.", default=10)
 @a_seed(0)
 def demo(out: Path, n_dims: int, rng: int) -> None:
@@ -60,15 +62,13 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
 @click.argument("n_dims", type=click.IntRange(min=1))
 @a_size("--bias", "A bias of one parameter, in posterior sd.")
 @a_size("--width", "The fraction by which all widths are wrong.")
-@a_count(
-    "--n-draws", "The number of draws of each simulation; several are tried without it.", least=5
-)
+@a_count("--n-draws", "The number of draws per simulation; several are tried by default.", least=5)
 @a_level
-@a_share("--power", "The probability with which to see the error.", default=0.9)
+@a_share("--power", "The probability of detecting the error.", default=0.9)
 @a_seed()
 @as_json
-def plan(n_dims: int, as_json: bool, **given: Any) -> None:
-    """Say how many simulations it takes to see an error.
+def plan(n_dims: int, as_json: bool, **options: Any) -> None:
+    """Print how many simulations it takes to detect an error.
 
     N_DIMS is the number of parameters, and the error a --bias, a --width or both.
 
@@ -78,13 +78,13 @@ def plan(n_dims: int, as_json: bool, **given: Any) -> None:
     """
     from ..checks.plan import plan
 
-    found = plan(n_dims, **{name: value for name, value in given.items() if value is not None})
-    say(json.dumps(asdict(found), indent=2) if as_json else str(found))
+    needed = plan(n_dims, **{name: value for name, value in options.items() if value is not None})
+    say(json.dumps(asdict(needed), indent=2) if as_json else str(needed))
 
 
 @click.command(cls=Command)
 @click.argument("name")
-@a_folder("--out", "Where everything goes.", default=Path("figures"))
+@a_folder("--out", "The folder of figures, numbers and the page.", default=Path("figures"))
 @click.option("--quick", is_flag=True, help="Run it small: all of them in three minutes.")
 @click.option(
     "--galaxies",
@@ -93,7 +93,7 @@ def plan(n_dims: int, as_json: bool, **given: Any) -> None:
 )
 @an_option(
     "--device",
-    "Where the chains of lensing run: cpu, cuda, or auto.",
+    "The device of the chains of lensing: cpu, cuda, or auto.",
     default="auto",
     metavar="NAME",
 )
@@ -105,7 +105,7 @@ def reproduce(
 
     NAME is one of method, gaussian, uninformative, lensing, connection, intuition, bias,
     references, metrics, blindspots, errata; or all. Figures (PNG and PDF), numbers (JSON) and a
-    page with both are written. The exit status is 1 when a number is not what it must be.
+    page with both are written. The exit status is 1 if any number is not as expected.
 
     Example:  tarpon reproduce gaussian --quick
     """
@@ -116,20 +116,20 @@ def reproduce(
     with Bar() as bar:
         lab = Lab(out, quick, rng, galaxies, device, bar)
         if {"lensing", "errata"} & set(names):
-            _ = lab.prior  # What is missing for it is better said before an hour than after.
-        for one in names:
-            outcome = reproduce(one, lab)
-            for table in _outcome_tables(one, outcome):
+            _ = lab.prior  # If anything is missing for it, fail now and not after an hour.
+        for experiment in names:
+            outcome = reproduce(experiment, lab)
+            for table in _outcome_tables(experiment, outcome):
                 show(table)
             hold &= all(claim.holds for claim in outcome.claims)
-    say(f"all of it: {out / 'README.md'}")
+    say(f"page: {out / 'README.md'}")
     raise SystemExit(int(not hold))
 
 
 COMMANDS = (plan, demo, reproduce)
 
 
-def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
+def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Table:
     from rich.table import Table
 
     from .._base.text import number
@@ -143,13 +143,13 @@ def _demo_table(results: dict[str, dict[str, Result]], n_dims: int) -> Any:
         table.add_column(column, justify="right" if column == "p-value" else "left")
     for case, tests in results.items():
         for name, result in tests.items():
-            where = case if name == "TARP" else ""
-            table.add_row(where, name, number(result.p_value), result.verdict)
+            posterior = case if name == "TARP" else ""
+            table.add_row(posterior, name, number(result.p_value), result.verdict)
         table.add_section()
     return table
 
 
-def _outcome_tables(name: str, outcome: Outcome) -> Iterator[Any]:
+def _outcome_tables(name: str, outcome: Outcome) -> Iterator[Table]:
     from rich.table import Table
 
     from .._base.text import in_digits, stated

@@ -1,0 +1,268 @@
+"""Labellings of a block: its ranks, and what they add to the sums of every labelling.
+
+A row is a labelling, a slot the point that plays the truth in it. Every sum is a look-up in a
+table of pooled ranks, so that no more than a block of ranks is ever stored.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from .. import backends, regions
+from .._base import arrays, threads
+from .._base.arrays import Results, Rows, joined
+from .._base.types import Array, Floats, Ints
+from ..regions import Region, cut
+from ..simulations import Simulations, passes, shapes
+from ..simulations.blocks import Block
+from .statistics import MOMENTS
+
+_BLOCK_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class Part:
+    """Scores that are ranked together.
+
+    Arguments:
+        region: Gives the scores.
+        pooled: Whether its scores are several views of the same thing, to be averaged.
+        own: The user's name for it, if it is a score of the user's own.
+    """
+
+    region: Region
+    pooled: bool = False
+    own: str | None = None
+
+    def cut(self, where: slice) -> "Part":
+        return replace(self, region=cut(self.region, where))
+
+
+class Plants(Protocol):
+    """Points with a planted error, to see what the test would have caught."""
+
+    @property
+    def n_plays(self) -> int: ...
+
+    @property
+    def n_extra(self) -> int: ...
+
+    def points(self, block: Block, played: Ints) -> Array:
+        """Return `(n_extra, n_block, n_dims)` points made of the pooled ones `played`."""
+        ...
+
+
+def sums_bytes(n_rows: int, n_all: int, n_dims: int, n_chosen: int, n_features: int) -> int:
+    """Return about how large the sums of labellings are, of which `n_rows` have products."""
+    products = n_chosen * (n_chosen + n_features) + n_features
+    return 4 * (n_all * (4 * (2 * n_dims + 3) + n_dims + 1) + n_rows * products)
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Everything that the sums of some simulations depend on, besides the simulations.
+
+    Arguments:
+        table: The moments of every rank, `(n_ranks, 4)`.
+        chosen: The parameters of which products are taken.
+        n_rows: The number of labellings that are the real one or a swap.
+        seed: The seed of the labellings.
+        plants: Errors to plant, if any.
+        measure: Returns extra arrays per simulation, computed in the same pass.
+    """
+
+    table: Floats
+    chosen: Ints
+    n_rows: int
+    seed: int
+    plants: Plants | None
+    measure: Callable[[Simulations], Results] | None
+
+    @property
+    def n_plays(self) -> int:
+        """The number of labellings in which a draw plays the truth, to plant errors."""
+        return self.plants.n_plays if self.plants else 0
+
+    @property
+    def n_all(self) -> int:
+        """The number of labellings, those with planted errors too."""
+        return self.n_rows + self.n_plays + (self.plants.n_extra if self.plants else 0)
+
+    def n_bytes(self, n_dims: int, n_features: int) -> int:
+        """Return about how large the sums are."""
+        return sums_bytes(self.n_rows, self.n_all, n_dims, len(self.chosen), n_features)
+
+    def sums(
+        self, sims: Simulations, *, parts: Mapping[str, Part], slope_of: Rows, features: Rows
+    ) -> Results:
+        """Return the sums of some simulations and the arrays per simulation, packed."""
+        totals = Totals()
+        with threads.one_thread_each():
+            for piece in passes.pieces(sims):
+                for block in piece.blocks(_BLOCK_BYTES):
+                    here = block.where
+                    self._add(totals, block, parts, slope_of[here], features[here])
+                totals.measured.append(self.measure(piece) if self.measure else {})
+        return totals.packed()
+
+    def _add(
+        self,
+        totals: "Totals",
+        block: Block,
+        parts: Mapping[str, Part],
+        slope_of: Floats,
+        features: Floats,
+    ) -> None:
+        """Add the sums of a block, and the ranks of its truths by parts with one score."""
+        # Random numbers depend on the block only, never on who computes it or when.
+        hide, label, spread = np.random.default_rng([self.seed, block.where.start]).spawn(3)
+        block = block.hidden(hide)
+        swaps = block.labels(self.n_rows - 1, label)
+        block, plays, played = _planted(block, self.plants, label)
+        slots = np.concatenate([block.truth[None], swaps, plays])
+        slots, table, slope_of, features = (
+            arrays.to_device_of(numbers, block.points)
+            for numbers in (slots, self.table, slope_of, features)
+        )
+        truths = {}
+        for name, part in parts.items():
+            ranks, tied = _ranks(part.region, block, played, len(self.table))
+            totals.add_part(name, part.pooled, ranks, slots, table)
+            if ranks.shape[2] == 1:
+                every = arrays.to_device_of(np.arange(len(ranks)), ranks)
+                own = arrays.host(ranks[every, slots[0], 0])
+                truths[name] = _spread(own, block, len(self.table), spread)
+            if name == "marginals":
+                scores, width = table[:, 0][ranks], table[:, 1][ranks].sum(axis=2)
+                totals.add_slope(scores * slope_of[:, None], tied, slots)
+                chosen = scores[..., self.chosen]
+                totals.add_products(chosen, width, slots[: self.n_rows], features)
+        totals.ranks.append(truths)
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Sums over simulations while they grow, and the arrays per simulation so far.
+
+    Arguments:
+        moments: By part, the sums of the moments of ranks.
+        products: The other sums: `slope`, `ties`, `pairs`, `data` and `data_width`.
+        ranks: The ranks of the truths by part, one entry per group of simulations.
+        measured: The extra arrays by name, one entry per group of simulations.
+    """
+
+    moments: Results = field(default_factory=dict)
+    products: Results = field(default_factory=dict)
+    ranks: list[Results] = field(default_factory=list)
+    measured: list[Results] = field(default_factory=list)
+
+    def packed(self) -> Results:
+        """Return all arrays by field and name, since engines keep arrays by one name."""
+        rows = {"ranks": joined(self.ranks), "measured": joined(self.measured)}
+        groups = {"moments": self.moments, "products": self.products} | rows
+        return {f"{g}/{name}": values for g in groups for name, values in groups[g].items()}
+
+    @classmethod
+    def unpacked(cls, results: Results) -> "Totals":
+        """Return the totals that were packed."""
+        groups: dict[str, Results] = {"moments": {}, "products": {}, "ranks": {}, "measured": {}}
+        for key, values in results.items():
+            group, _, name = key.partition("/")
+            groups[group][name] = values
+        moments, products, ranks, measured = groups.values()
+        return cls(moments, products, [ranks], [measured])
+
+    def add(self, other: "Totals") -> None:
+        """Add the sums of other simulations, and append their arrays."""
+        for sums, others in ((self.moments, other.moments), (self.products, other.products)):
+            for name, values in others.items():
+                if name in sums:
+                    # What comes from a folder is on the host, wherever the samples are.
+                    sums[name] += arrays.to_device_of(values, sums[name])
+                else:
+                    sums[name] = values
+        self.ranks.extend(other.ranks)
+        self.measured.extend(other.measured)
+
+    def add_part(self, name: str, pooled: bool, ranks: Array, slots: Array, table: Floats) -> None:
+        """Add the moments of the ranks by one region, of all its scores together if `pooled`."""
+        n_scores = 1 if pooled else ranks.shape[2]
+        sums = _zeros_unless(self.moments, name, table, len(slots), len(MOMENTS), n_scores)
+        kernels = backends.swaps(ranks)
+        if pooled:
+            kernels.add_values(table[ranks].mean(axis=2), slots, sums[..., 0])
+        else:
+            kernels.add_moments(ranks, slots, table, sums)
+
+    def add_slope(self, values: Array, tied: Array, slots: Array) -> None:
+        """Add scores times posterior means, and in how many scores a point is tied."""
+        kernels, n_all = backends.swaps(values), len(slots)
+        slope = _zeros_unless(self.products, "slope", values, n_all, values.shape[2])
+        kernels.add_values(values, slots, slope)
+        ties = _zeros_unless(self.products, "ties", values, n_all, 1)
+        kernels.add_values(arrays.single(tied[..., None]), slots, ties)
+
+    def add_products(self, scores: Array, width: Array, slots: Array, features: Floats) -> None:
+        """Add products of scores with each other and with features of the data."""
+        n_rows, n_chosen, n_features = len(slots), scores.shape[2], features.shape[1]
+        pairs = _zeros_unless(self.products, "pairs", scores, n_rows, n_chosen, n_chosen)
+        data = _zeros_unless(self.products, "data", scores, n_rows, n_chosen, n_features)
+        backends.swaps(scores).add_products(scores, slots, features, pairs, data)
+        data_width = _zeros_unless(self.products, "data_width", scores, n_rows, n_features)
+        every = arrays.to_device_of(np.arange(len(width)), width)
+        data_width += width[every, slots] @ features
+
+
+def _zeros_unless(sums: Results, name: str, near: Array, *shape: int) -> Array:
+    """Return the sums of a name; where there are none yet, zeros beside an array."""
+    if name not in sums:
+        sums[name] = arrays.zeros(shape, near)
+    return sums[name]
+
+
+def _spread(ranks: Ints, block: Block, n_levels: int, rng: Generator) -> Ints:
+    """Return the ranks of truths; weighted ones at random levels within their own weight."""
+    if not block.weighted:
+        return ranks
+    own = block.weights[block.truth, np.arange(len(ranks))] / block.weights.sum(axis=0)
+    levels = ranks + 0.5 + n_levels * own * rng.uniform(-0.5, 0.5, size=len(ranks))
+    return np.clip(levels.astype(np.int64), 0, n_levels - 1)
+
+
+def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Block, Ints, Ints]:
+    """Return the block with planted points, those that play the truth, and those replaced."""
+    n_block = len(block.truth)
+    if plants is None:
+        nothing = np.empty((0, n_block), dtype=np.int64)
+        return block, nothing, nothing
+    plays = block.labels(plants.n_plays, label)
+    played = np.tile(plays, (plants.n_extra // plants.n_plays, 1))
+    extra = np.broadcast_to(block.n_points + np.arange(plants.n_extra)[:, None], played.shape)
+    planted = block.extended(plants.points(block, played), played)
+    return planted, np.concatenate([plays, extra]), played
+
+
+def _ranks(region: Region, block: Block, played: Ints, n_levels: int) -> tuple[Array, Array]:
+    """Return pooled ranks `(n_block, n_all, n_scores)` of a region, and how often points tie."""
+    scores = arrays.to_device_of(
+        shapes.where_it_is("scores", region.scores(block), 1), block.points
+    )
+    n_all = len(block.points)
+    if scores.shape[:1] == (block.n_points,) and block.n_points < n_all:
+        # Scores that came with the draws are unknown for planted points: nothing is planted.
+        extra = scores[played, np.arange(scores.shape[1])]
+        scores = arrays.namespace(scores).concatenate([scores, extra])
+    scores = arrays.to_device_of(regions.scores(scores, (n_all, len(block.truth))), block.points)
+    scores = scores[..., None] if scores.ndim == 2 else scores
+    by_sim = scores.swapaxes(0, 1)
+    if block.weighted:
+        on_host = arrays.host(by_sim)
+        by_weight = backends.swaps(on_host).weighted_ranks
+        ranks, tied = by_weight(on_host, block.weights.T, played.T, n_levels)
+        ranks, tied = ranks.astype(np.int64), tied.astype(np.int64)
+        return arrays.to_device_of(ranks, scores), arrays.to_device_of(tied, scores)
+    rank = backends.swaps(scores).pooled_ranks
+    return rank(by_sim, block.n_points, arrays.to_device_of(played.T, scores))

@@ -1,0 +1,207 @@
+"""Answers of tests of files: computed, printed, drawn and written."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .._base.progress import Bar
+from ._app import Misuse, client, say, show, wrapped, write_figure
+
+# Everything else is imported where it is used, so that `tarpon --help` answers at once.
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..checks import Check
+    from ..engine import Engine
+    from ..gate import Failure
+    from ..results import Result
+    from ..simulations import Simulations
+
+_MOST_ROWS = 12
+_COLUMNS = (
+    "bias: how far the draws lie above the truths; width: scatter of the truths / width of the "
+    "draws; in 68%: truths in the central 68% of the draws"
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a test, by the names of their flags; those of `check` come last."""
+
+    level: float
+    rng: int | None
+    as_json: bool
+    plot: Path | None
+    on_invalid: str
+    theta: str | Path | None
+    arrays: tuple[tuple[str, str | None], ...]
+    most_bytes: int | None
+    resume: Path | tuple[Path, ...] | None = None
+    shard: tuple[int, int] | None = None
+    scheduler: str | None = None
+    on_missing: str = "compute"
+    report: Path | None = None
+    n_swaps: int = 999
+    fail_on: str = "inaccurate"
+    max_bias: float | None = None
+    max_width_error: float | None = None
+
+    @property
+    def lasting(self) -> dict[str, Any]:
+        """The options that `merge` takes from the folder of a test."""
+        names = (
+            "level", "rng", "on_invalid", "arrays", "most_bytes", "n_swaps", "fail_on", "max_bias",
+            "max_width_error",
+        )  # fmt: skip
+        theta = None if self.theta is None else str(Path(self.theta).absolute())
+        return {name: getattr(self, name) for name in names} | {"theta": theta}
+
+
+def run_test(name: str, file: Path, options: Options) -> NoReturn:
+    """Run a classical test, print its answer, and leave with its exit status."""
+    from ..diagnostics import hpd, sbc, tarp
+
+    tests: dict[str, Callable[..., Result]] = {"tarp": tarp, "hpd": hpd, "sbc": sbc}
+    sims = _loaded(file, options)
+    with _engine(name, file, options) as engine:
+        result = tests[name](sims, rng=options.rng, engine=engine)
+    say(json.dumps(result.to_dict(), indent=2) if options.as_json else wrapped(str(result)))
+    _draw(result, options)
+    raise SystemExit(int(result.p_value <= options.level))
+
+
+def run_check(files: tuple[Path, ...], options: Options) -> NoReturn:
+    """Check files, print the answer of each, write a report of all, and leave."""
+    from ..gate import Gate
+
+    gate = Gate(options.fail_on, options.max_bias, options.max_width_error)
+    alone = [f"--{name}" for name in ("plot", "resume", "shard") if getattr(options, name)]
+    if len(files) > 1 and alone:
+        raise Misuse(f"{alone[0]} takes one file, but got {len(files)}.")
+    checks = {file: _checked(file, options) for file in files}
+    failures = {file: gate.failures(check) for file, check in checks.items()}
+    if options.as_json:
+        answers = {
+            str(file): check.to_dict() | {"failures": [asdict(why) for why in failures[file]]}
+            for file, check in checks.items()
+        }
+        (answer,) = answers.values() if len(answers) == 1 else (answers,)
+        say(json.dumps(answer, indent=2))
+    else:
+        for file, check in checks.items():
+            if len(files) > 1:
+                say(f"{file}:")
+            _say_check(check, failures[file])
+    _draw(checks[files[0]], options)
+    if options.report:
+        _write_report(options.report, checks, options)
+    raise SystemExit(int(any(failures.values())))
+
+
+def _checked(file: Path, options: Options) -> Check:
+    from ..checks import check
+
+    sims = _loaded(file, options)
+    with _engine("check", file, options) as engine:
+        return check(
+            sims, level=options.level, n_swaps=options.n_swaps, rng=options.rng, engine=engine
+        )
+
+
+def _loaded(file: Path, options: Options) -> Simulations:
+    from ..adapters import files
+
+    if options.shard and not options.resume:
+        raise Misuse("shards need a folder that holds their results: add --resume FOLDER.")
+    return files.load(
+        file,
+        theta=options.lasting["theta"],
+        arrays=dict(options.arrays),
+        most_bytes=options.most_bytes,
+        on_invalid=options.on_invalid,
+    )
+
+
+@contextmanager
+def _engine(name: str, file: Path, options: Options) -> Iterator[Engine]:
+    """Yield the engine of a test; a shard whose work is done leaves here."""
+    from ..engine import Engine, Unfinished
+
+    note = {"test": name, "file": str(file.absolute()), "options": options.lasting}
+    with client(options.scheduler) as executor, Bar() as bar:
+        try:
+            yield Engine(
+                executor=executor,
+                resume=options.resume,
+                shard=options.shard,
+                on_missing=options.on_missing,
+                progress=bar,
+                note=note,
+            )
+        except Unfinished as shard:
+            say(str(shard))
+            raise SystemExit(0) from None
+
+
+def _say_check(check: Check, failures: tuple[Failure, ...]) -> None:
+    """Print the answer of a check; on a terminal with a table of its parameters."""
+    say(wrapped(str(check)))
+    if sys.stdout.isatty():
+        show(_parameters(check))
+    for failure in failures:
+        if failure.kind != "inaccurate":  # which the first line says
+            say(wrapped(f"  Gate failed: {failure}."))
+
+
+def _parameters(check: Check) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from .._base.text import number
+
+    table = Table("parameter", box=None, caption_justify="left", caption=_COLUMNS)
+    for column in ("bias / sd", "width", "in 68%", "in 95%", "p"):
+        table.add_column(column, justify="right")
+    worst = sorted(check.parameters, key=lambda parameter: parameter.p_value)
+    for row in worst[:_MOST_ROWS]:
+        fails = row.p_value <= check.level
+        cells = [str(row.bias), str(row.width), f"{row.coverage_68.value:.0%}",
+                 f"{row.coverage_95.value:.0%}", number(row.p_value, 3)]  # fmt: skip
+        table.add_row(escape(row.name), *cells, style="bold" if fails else None)
+    if len(worst) > _MOST_ROWS:
+        table.add_row(f"and {len(worst) - _MOST_ROWS} more")
+    return table
+
+
+def _draw(answer: Result | Check, options: Options) -> None:
+    if options.plot is not None:
+        write_figure(answer.plot().figure, options.plot)
+        if not options.as_json:
+            say(f"figure: {options.plot}")
+
+
+def _write_report(path: Path, checks: dict[Path, Check], options: Options) -> None:
+    from ..report import write
+
+    more = "" if options.on_invalid == "raise" else f" --on-invalid {options.on_invalid}"
+    commands = [
+        f"tarpon check {shlex.quote(str(file))} --rng {check.seed} --level {check.level} "
+        f"--n-swaps {check.n_swaps}{more}"
+        for file, check in checks.items()
+    ]
+    write(path, *checks.values(), names=_names(tuple(checks)), commands=commands)
+    if not options.as_json:
+        say(f"report: {path}")
+
+
+def _names(files: tuple[Path, ...]) -> list[str]:
+    """Return the names of files, with their folders where names alone are not enough."""
+    names = [file.name for file in files]
+    return names if len(set(names)) == len(names) else [str(file) for file in files]

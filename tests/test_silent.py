@@ -1,0 +1,333 @@
+"""What used to be wrong without a word: each with a twin that must go through, or be found."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tarpon
+from tarpon import Monitor, Simulations, metrics
+from tarpon.adapters import files
+from tarpon.cli import main
+from tarpon.references import Fixed, Several, Uniform
+
+FALSE_ALARM = 1e-6  # of each statistical test, should a seed or a stream ever change
+
+
+def study(n_sims=200, n_dims=2, n_draws=99, *, width=1.0, seed=0):
+    """Return draws, truths and observations of normal posteriors, exact where the width is 1."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=(n_sims, n_dims))
+    x = theta + 0.5 * rng.normal(size=theta.shape)
+    draws = 0.8 * x + width * np.sqrt(0.2) * rng.normal(size=(n_draws, n_sims, n_dims))
+    return draws, theta, x
+
+
+class TestMasksAreNaN:
+    draws, theta, x = study()
+
+    def masked(self, values, where=(3, 5)):
+        """Return values with one of them masked, the fill value below the mask."""
+        values = np.ma.array(values, copy=True)
+        values[where] = 9999
+        values[where] = np.ma.masked
+        return values
+
+    def every(self):
+        """Yield one masked simulation in all that may be masked."""
+        masked, whole = self.masked(self.draws), (100 * self.draws).astype(np.int32)
+        yield masked, self.theta
+        yield self.masked(self.draws.astype(np.float32)), self.theta
+        yield self.masked(whole), (100 * self.theta).astype(np.int32)
+        yield [masked[:, i] for i in range(200)], self.theta
+        yield list(masked), self.theta
+        yield self.draws, self.masked(self.theta, (5, 1))
+        yield self.draws, self.masked((100 * self.theta).astype(np.int16), (5, 1))
+
+    def test_and_refused(self):
+        for samples, theta in self.every():
+            with pytest.raises(ValueError, match=r"1 of 200 simulations hold NaN.*at index 5"):
+                Simulations(samples, theta)
+            with pytest.raises(ValueError, match="1 of 200 simulations hold NaN"):
+                Monitor(rng=0).add(samples, theta)
+
+    def test_or_dropped(self):
+        for samples, theta in self.every():
+            assert Simulations(samples, theta, on_invalid="drop").n_dropped == 1
+
+    def test_in_memory_as_where_they_are_stored(self):
+        array = pytest.importorskip("dask.array")
+        xarray = pytest.importorskip("xarray")
+        for masked in (self.masked(self.draws), self.masked((100 * self.draws).astype(int))):
+            lazy = array.from_array(masked, chunks=(99, 50, 2), asarray=False)
+            results = [
+                tarpon.sbc(Simulations(samples, self.theta, on_invalid="drop"), rng=0)
+                for samples in (masked, lazy, xarray.DataArray(masked), xarray.DataArray(lazy))
+            ]
+            assert {result.n_dropped for result in results} == {1}
+            assert len({result.p_value for result in results}) == 1
+
+    def test_also_those_of_pandas(self):
+        pandas = pytest.importorskip("pandas")
+        for kind in ("Float64", "Int64"):
+            table = pandas.DataFrame((100 * self.theta).round()).astype(kind)
+            assert Simulations(self.draws, table).n_sims == 200
+            table.iloc[5, 1] = pandas.NA
+            with pytest.raises(ValueError, match="at index 5"):
+                Simulations(self.draws, table)
+        with pytest.raises(TypeError, match="real numbers"):
+            Simulations(self.draws, pandas.DataFrame([["a", "b"]] * 200))
+
+    def test_of_densities_and_observations_too(self):
+        densities = -np.square(self.draws).sum(axis=-1), -np.square(self.theta).sum(axis=-1)
+        with pytest.raises(ValueError, match="1 of 200 simulations hold NaN"):
+            tarpon.hpd(self.masked(densities[0]), densities[1])
+        with pytest.raises(ValueError, match=r"observations.*must be finite"):
+            tarpon.check(self.draws, self.theta, x=self.masked(self.x, (5, 1)), rng=0)
+
+    def test_while_masks_of_nothing_change_nothing(self):
+        bare = tarpon.sbc(self.draws, self.theta, rng=0)
+        for mask in (False, np.ma.nomask):
+            masked = np.ma.array(self.draws, mask=mask)
+            assert tarpon.sbc(masked, self.theta, rng=0).p_value == bare.p_value
+        assert Simulations(masked, self.theta).samples.base is self.draws
+
+
+class TestMetricsMeasureSomething:
+    exact, wrong = study()[:2], (study()[0] + 3, study()[1])
+
+    @pytest.mark.parametrize(
+        ("make", "text"),
+        [
+            (lambda: metrics.Weighted([0.0, 0.0]), "`weights` must not all be zero"),
+            (lambda: metrics.Weighted(0.0), "`weights` must not all be zero"),
+            (lambda: metrics.Weighted(np.ma.masked_equal([1.0, 2.0], 2.0)), "must be finite"),
+            (lambda: metrics.Mahalanobis([[np.nan]]), "`covariance` must be finite"),
+            (lambda: metrics.Mahalanobis([[np.inf, 0], [0, 1]]), "`covariance` must be finite"),
+            (lambda: metrics.Mahalanobis([[1, 2], [2, 1]]), "no negative eigenvalue.* -1"),
+            (lambda: metrics.Mahalanobis(-np.eye(2)), "no negative eigenvalue"),
+            (lambda: metrics.Mahalanobis([[1, 0.9], [0, 1]]), "must be symmetric"),
+            (lambda: metrics.Mahalanobis(np.zeros((2, 2))), "must not be zero"),
+        ],
+    )
+    def test_or_cannot_be_made(self, make, text):
+        with pytest.raises(ValueError, match=text):
+            make()
+
+    @pytest.mark.parametrize(
+        "metric",
+        [
+            metrics.Weighted([0.0, 1.0]),
+            metrics.Mahalanobis([[1.0, 0.5], [0.5, 1.0]]),
+            metrics.Mahalanobis([[1.0, 0.0], [0.0, 0.0]]),  # one direction does not count
+            metrics.Mahalanobis(np.cov(study()[1].T.astype(np.float32))),
+            metrics.Mahalanobis(),
+            lambda a, b: abs(a - b).sum(-1),
+        ],
+    )
+    def test_and_then_they_tell_right_from_wrong(self, metric):
+        assert tarpon.tarp(*self.exact, metric=metric, rng=0).p_value > FALSE_ALARM
+        assert tarpon.tarp(*self.wrong, metric=metric, rng=0).p_value < FALSE_ALARM
+
+    @pytest.mark.parametrize("n_dims", [1, 2])
+    @pytest.mark.parametrize("reference", [Uniform(), Several(n=2)])
+    def test_those_that_do_not_add_up_are_no_several_references(self, reference, n_dims):
+        samples, theta = (points[..., :n_dims] for points in self.wrong)
+        with pytest.raises(ValueError, match=r"must reduce the last axis.*`.sum\(-1\)` missing"):
+            tarpon.tarp(samples, theta, metric=lambda a, b: (a - b) ** 2, reference=reference)
+
+    def test_those_that_overflow_are_refused(self):
+        samples, theta = (1e160 * points for points in self.wrong)
+        refused = pytest.raises(ValueError, match=r"finite numbers.*overflow")
+        with np.errstate(over="ignore"), refused:
+            tarpon.tarp(samples, theta, metric=lambda a, b: ((a - b) ** 2).sum(-1), rng=0)
+
+    def test_those_that_are_constant_are_warned_of(self):
+        for metric in (metrics.Lp(1e5), lambda a, b: 0 * (a - b).sum(-1)):
+            with pytest.warns(UserWarning, match="as far from its reference as the truth"):
+                tarpon.tarp(*self.wrong, metric=metric, rng=0)
+
+
+class TestReferencesKnowNoTruth:
+    samples, theta, _ = study(n_draws=19)
+
+    def points(self):
+        """Yield references made of the truths."""
+        yield self.theta
+        yield self.theta.astype(np.float32).astype(float)
+        yield np.stack([self.theta + 1, self.theta], axis=1)
+
+    @pytest.mark.parametrize("n_sims", [10, 200])
+    def test_or_are_refused(self, n_sims):
+        for points in self.points():
+            samples, theta = self.samples[:, :n_sims], self.theta[:n_sims]
+            if points.ndim == 2 and (points != self.theta).any():
+                samples = samples.astype(np.float32)  # truths get no more digits than draws
+            with pytest.raises(ValueError, match="references are the truths under test"):
+                tarpon.tarp(samples, theta, reference=_At(points[:n_sims]), rng=0)
+
+    def test_of_integers_too(self):
+        samples, theta = self.samples.round().astype(int), self.theta.round().astype(int)
+        with pytest.raises(ValueError, match="references are the truths under test"):
+            tarpon.tarp(samples, theta, reference=Fixed(theta), rng=0)
+
+    def test_nor_a_draw_that_is_ranked(self):
+        with pytest.raises(ValueError, match=r"are draw 3 of every simulation.*Posterior\(\)"):
+            tarpon.tarp(self.samples, self.theta, reference=Fixed(self.samples[3]), rng=0)
+        held = Fixed(self.samples[-1])
+        alone = tarpon.tarp(self.samples[:-1], self.theta, reference=held, rng=0)
+        assert alone.p_value > FALSE_ALARM
+
+    @pytest.mark.parametrize("n_values", [2, 5])
+    def test_while_others_may_meet_truths_by_chance(self, n_values):
+        rng = np.random.default_rng(0)
+        points = rng.integers(n_values, size=(21, 300, 2))
+        for n_sims in (3, 20, 300):
+            result = tarpon.tarp(
+                points[2:, :n_sims], points[0, :n_sims], reference=Fixed(points[1, :n_sims]), rng=0
+            )
+            assert result.p_value > FALSE_ALARM
+
+
+class _At:
+    """References of a user's own."""
+
+    def __init__(self, points):
+        self.points = points
+
+    def draw(self, sims, rng):
+        return self.points
+
+
+class TestMonitorsAskWhatTheyAreGiven:
+    samples, theta, _ = study(n_sims=300, n_dims=1)
+
+    def test_many_simulations_of_one_parameter_or_one_of_many(self):
+        samples, theta = self.samples[..., 0], self.theta[:, 0]
+        with pytest.raises(ValueError, match="one simulation of 300 parameters, or 300 simul"):
+            Monitor(rng=0).add(samples, theta)
+        assert Monitor(rng=0).add(samples[..., None], theta[:, None]).n_sims == 300
+        assert Monitor(rng=0).add(samples[:, None], theta[None]).n_sims == 1
+        named = [f"pixel {k}" for k in range(300)]
+        assert Monitor(rng=0).add(samples, theta, names=named).n_sims == 1
+
+    def test_once(self):
+        monitor = Monitor(rng=0).add(self.samples[None, :, :, 0].swapaxes(0, 1), self.theta.T)
+        assert monitor.add(self.samples[..., 0], self.theta[:, 0]).n_sims == 2
+
+    def test_and_not_where_it_is_clear(self):
+        assert Monitor(rng=0).add(self.samples[:, 0, 0], self.theta[0, 0]).n_sims == 1
+        assert Monitor(rng=0).add(self.samples[:, :10, 0], self.theta[:10, 0]).n_sims == 1
+        rows = list(self.samples.swapaxes(0, 1))
+        assert Monitor(rng=0).add(rows, self.theta[:, 0]).n_sims == 300
+
+
+class TestPlansReachTheirLevel:
+    def test_and_need_more_simulations_the_lower_it_is(self):
+        levels = (0.05, 0.01, 0.0015, 0.0009, 0.0001)
+        plans = [tarpon.plan(2, bias=0.5, n_draws=20, level=level, rng=0) for level in levels]
+        needed = [plan.n_sims[20] for plan in plans]
+        assert needed == sorted(needed)
+        assert needed[-1] < 1000
+        assert [plan.n_swaps for plan in plans] == [999, 999, 3333, 5555, 49999]
+        assert "n_swaps" not in str(plans[0])
+        assert "with `check(..., n_swaps=5555)`" in str(plans[3])
+
+    def test_and_the_check_that_they_plan_finds_the_error(self):
+        """Of ten studies, with 90 % power planned, at most two find it with probability 4e-7."""
+        plan = tarpon.plan(2, bias=0.5, n_draws=20, level=0.0009, rng=0)
+        found = 0
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            samples = rng.normal(size=(20, plan.n_sims[20], 2))
+            theta = rng.normal((0.5, 0.0), size=(plan.n_sims[20], 2))
+            check = tarpon.check(samples, theta, level=0.0009, n_swaps=plan.n_swaps, rng=0)
+            found += check.outcome == "inaccurate"
+        assert found > 2
+
+    @pytest.mark.parametrize(
+        ("n_dims", "more"),
+        [(10**6, {}), (10, {"level": 1e-9}), (1, {"level": 1e-320}), (2, {"n_draws": 10**8})],
+    )
+    def test_or_say_how_much_memory_they_would_take(self, n_dims, more):
+        with pytest.raises(ValueError, match=r"would take .* GB of memory"):
+            tarpon.plan(n_dims, bias=0.3, **more, rng=0)
+
+
+class TestMissingChunksAreNamed:
+    samples, theta, _ = study()
+    kinds = pytest.mark.parametrize(
+        "more",
+        [{"compressors": None}, {}, {"shards": (99, 40, 2)}],
+        ids=["plain", "packed", "sharded"],
+    )
+
+    def store(self, path, samples=None, **more):
+        zarr = pytest.importorskip("zarr")
+        group = zarr.create_group(path)
+        samples = self.samples if samples is None else samples
+        chunks = tuple(20 if n == 200 else n for n in samples.shape)
+        group.create_array("samples", data=samples, chunks=chunks, **more)
+        group.create_array("theta", data=self.theta)
+        return group
+
+    def lose(self, path, *lost):
+        for chunk in lost:
+            (path / "samples" / chunk).unlink()
+
+    @kinds
+    def test_with_their_array(self, tmp_path, more):
+        path = tmp_path / "a.zarr"
+        group = self.store(path, **more)
+        n = 5 if "shards" in more else 10
+        self.lose(path, "c/0/3/0")
+        text = rf"a.zarr/samples' lacks 1 of {n} chunks \(c/0/3/0\), which are read as 0.0"
+        with pytest.warns(UserWarning, match=text):
+            files.load(path)
+        with pytest.warns(UserWarning, match=text):
+            Simulations(group["samples"], self.theta)
+        self.lose(path, "c/0/0/0", "c/0/1/0", "c/0/2/0")
+        with pytest.warns(UserWarning, match=rf"4 of {n} chunks \(c/0/0/0, .*, c/0/2/0, …\)"):
+            files.load(path)
+
+    @kinds
+    def test_and_only_those(self, tmp_path, more):
+        """A chunk of zeros that was written is there."""
+        samples = self.samples.copy()
+        samples[:, 40:80] = 0.0
+        for k, kept in enumerate(({}, {"config": {"write_empty_chunks": True}})):
+            path = tmp_path / f"{k}.zarr"
+            self.store(path, samples if kept else None, **more, **kept)
+            np.testing.assert_array_equal(
+                files.load(path).samples[:, :], samples if kept else self.samples
+            )
+
+    def test_of_stores_that_are_no_folder(self):
+        zarr = pytest.importorskip("zarr")
+        memory = zarr.storage.MemoryStore()
+        group = self.store(memory)
+        Simulations(group["samples"], group["theta"])
+        del memory._store_dict["samples/c/0/7/0"]
+        with pytest.warns(UserWarning, match=r"lacks 1 of 10 chunks \(c/0/7/0\)"):
+            Simulations(group["samples"], group["theta"])
+
+    def test_of_turned_arrays(self, tmp_path):
+        path = tmp_path / "a.zarr"
+        turned = {"dimension_names": ["sim", "param", "draw"]}
+        self.store(path, self.samples.transpose(1, 2, 0), **turned)
+        assert files.load(path).n_draws == 99
+        self.lose(path, "c/4/0/0")
+        with pytest.warns(UserWarning, match=r"lacks 1 of 10 chunks \(c/4/0/0\)"):
+            files.load(path)
+
+    def test_by_inspect_too(self, tmp_path):
+        path = tmp_path / "a.zarr"
+        self.store(path)
+        assert CliRunner().invoke(main, ["inspect", str(path)]).stdout.count("Warning") == 0
+        self.lose(path, "c/0/3/0")
+        said = CliRunner().invoke(main, ["inspect", str(path)])
+        assert said.exit_code == 0
+        assert "lacks 1 of 10 chunks (c/0/3/0)" in " ".join(said.stdout.split())
+        said = CliRunner().invoke(main, ["inspect", str(path), "--json"])
+        assert "c/0/3/0" in json.loads(said.stdout)["warnings"][0]
