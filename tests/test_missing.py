@@ -62,7 +62,7 @@ def device(path):
 
 NEEDS = [
     ("sklearn.preprocessing", learned, "`Learned` needs scikit-learn", "learn"),
-    ("arviz_stats.base", thinned, "the effective number of draws needs arviz-stats", "arviz"),
+    ("arviz_stats.base", thinned, "the effective sample size needs arviz-stats", "arviz"),
     ("torch", flow, "this needs torch", "torch"),
     ("torch", posterior, "this needs torch", "torch"),
     ("torch", device, "this needs torch", "torch"),

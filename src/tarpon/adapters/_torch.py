@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 def tensor(numbers: ArrayLike) -> "Tensor":
     """Return a tensor unchanged, and other numbers as a tensor in single precision."""
     torch = optional.package("torch")
-
     if isinstance(numbers, torch.Tensor):
         return numbers
     return torch.as_tensor(np.asarray(numbers), dtype=torch.float32)
@@ -31,7 +30,6 @@ def seeded(seed: int, *place: int) -> Iterator[None]:
         place: Integers that make the seed of this block its own.
     """
     torch = optional.package("torch")
-
     state = np.random.get_state()  # noqa: NPY002  other packages draw from it
     words = np.random.SeedSequence(seed, spawn_key=place).generate_state(2)
     with torch.random.fork_rng():

@@ -184,5 +184,5 @@ def _as_chains(chains: list[Array], densities: list[Array]) -> None:
 
 
 def _array_stats() -> Any:
-    user = "the effective number of draws"
+    user = "the effective sample size"
     return optional.package("arviz_stats.base", user=user).array_stats

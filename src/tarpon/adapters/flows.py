@@ -84,7 +84,6 @@ def _batch(
 ) -> tuple[Array, Array]:
     """Return the draws for a batch of observations, and the log-densities of truths and draws."""
     torch = optional.package("torch")
-
     with torch.no_grad(), _torch.seeded(*seeds):
         posterior = distribution(x)
         draws = posterior.sample((n_draws,))

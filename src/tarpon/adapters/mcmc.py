@@ -199,7 +199,6 @@ def _walkers(path: str | Path) -> Array:
 def _own(group: "h5py.Group", name: str) -> "h5py.Group | h5py.Dataset":
     """Return a group or dataset that is stored in the file itself, and not behind a link."""
     h5py = optional.package("h5py")
-
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
         raise ValueError(f"`{name}` is missing, or a link")
     item = group[name]

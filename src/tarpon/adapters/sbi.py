@@ -114,7 +114,6 @@ def _of_batch(posterior: Any, x: "Tensor", n_draws: int) -> Array:
 
 def _of_observation(posterior: Any, x: "Tensor", n_draws: int) -> Array:
     torch = optional.package("torch")
-
     drawn = posterior.sample((n_draws,), x=x[None], show_progress_bars=False)
     if hasattr(posterior, "posteriors"):  # The draws are sorted by member of the ensemble.
         drawn = drawn[torch.randperm(n_draws)]
@@ -135,7 +134,6 @@ def _log_probs(
 ) -> dict[str, Array]:
     """Return the log-densities of draws and truths by name, if the posterior has them."""
     torch = optional.package("torch")
-
     log_prob = getattr(posterior, "log_prob_batched", None)
     if log_prob is None or "norm_posterior" not in inspect.signature(log_prob).parameters:
         return {}

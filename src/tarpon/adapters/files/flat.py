@@ -92,7 +92,6 @@ def safetensors(path: Path, limit: int) -> dict[str, FileArray]:
 def torch(path: Path, limit: int) -> dict[str, FileArray]:
     """Return the tensors of a dictionary that was saved by torch."""
     torch = optional.package("torch")
-
     with zipfile.ZipFile(path) as archive:  # the format before 2020 is no archive, and refused
         members = archive.infolist()
     if any(info.compress_type != zipfile.ZIP_STORED for info in members):

@@ -19,8 +19,7 @@ from ...simulations.sources import InHDF5
 from .entries import MOST_ARRAYS, FileArray, listed, refused, tree
 
 if TYPE_CHECKING:
-    import h5py
-    from h5py import ExternalLink, HardLink, SoftLink
+    from h5py import Dataset, ExternalLink, Group, HardLink, SoftLink
     from xarray import DataArray
 
 _MOST_JSON = 2**20
@@ -37,7 +36,6 @@ _PACKED = {"scale_factor", "add_offset"}
 def hdf5(path: Path, limit: int) -> dict[str, FileArray]:
     """Return the datasets of all groups of an HDF5 file; links are refused."""
     h5py = optional.package("h5py")
-
     entries: dict[str, FileArray] = {}
     loose: list[str] = []
 
@@ -63,7 +61,7 @@ def hdf5(path: Path, limit: int) -> dict[str, FileArray]:
         return named | entries
 
 
-def _loose(item: "h5py.Group | h5py.Dataset") -> list[str]:
+def _loose(item: "Group | Dataset") -> list[str]:
     """Return the attributes of variable length, such as words and references."""
     return [name for name in item.attrs if item.attrs.get_id(name).dtype.kind == "O"]
 
@@ -100,7 +98,7 @@ with h5py.File(sys.argv[1], "r") as file:
 
 def netcdf(path: Path, limit: int) -> dict[str, FileArray]:
     """Return the variables of all groups of a netCDF file of version 4."""
-    optional.package("h5netcdf")  # what xarray reads with
+    optional.package("h5netcdf")  # the engine of xarray
     xarray = optional.package("xarray")
     inside = hdf5(path, limit)
     for name, array in inside.items():
@@ -140,9 +138,8 @@ def zarr(path: Path, limit: int) -> dict[str, FileArray]:
     return ({"names": listed(attributes["names"])} if "names" in attributes else {}) | entries
 
 
-def _in_hdf5(path: Path, array: "h5py.Dataset") -> FileArray:
+def _in_hdf5(path: Path, array: "Dataset") -> FileArray:
     h5py = optional.package("h5py")
-
     if array.is_virtual or array.external:
         return refused("is stored in other files")
     try:
@@ -170,7 +167,7 @@ def _words(path: Path, name: str) -> ArrayLike:
         return array.asstr()[()]
 
 
-def _measure(path: Path, array: "h5py.Dataset") -> None:
+def _measure(path: Path, array: "Dataset") -> None:
     """Raise if words are declared longer than the file, since HDF5 does not check this."""
     start, n_bytes = array.id.get_offset(), array.id.get_storage_size()
     if start is None or n_bytes != 16 * array.size:
