@@ -7,10 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 import tarpon
-from tarpon import Monitor, Simulations, metrics
+from tarpon import Monitor, Simulations, metrics, regions
 from tarpon.adapters import files
 from tarpon.cli import main
-from tarpon.references import Fixed, Several, Uniform
+from tarpon.references import Centre, Fixed, Learned, Normal, Posterior, Several, Uniform
 
 FALSE_ALARM = 1e-6  # of each statistical test, should a seed or a stream ever change
 
@@ -331,3 +331,142 @@ class TestMissingChunksAreNamed:
         assert "lacks 1 of 10 chunks (c/0/3/0)" in " ".join(said.stdout.split())
         said = CliRunner().invoke(main, ["inspect", str(path), "--json"])
         assert "c/0/3/0" in json.loads(said.stdout)["warnings"][0]
+
+
+POOL = study(n_sims=300, seed=1)
+
+
+def tarp(**options):
+    """Return a test of draws, truths, observations and their unit by TARP."""
+    return lambda samples, theta, x, unit: tarpon.tarp(
+        samples, theta, x=x, rng=0, **{name: value(unit) for name, value in options.items()}
+    )
+
+
+TESTS = {
+    "L2": tarp(),
+    "L1": tarp(metric=lambda unit: metrics.L1(), reference=lambda unit: Centre()),
+    "Lp": tarp(metric=lambda unit: metrics.Lp(3), reference=lambda unit: Normal()),
+    "Weighted": tarp(
+        metric=lambda unit: metrics.Weighted([1, 2]), reference=lambda unit: Several(n=2)
+    ),
+    "Periodic": tarp(metric=lambda unit: metrics.Periodic([40 * unit[0], np.inf])),
+    "Mahalanobis": tarp(
+        metric=lambda unit: metrics.Mahalanobis(), reference=lambda unit: Posterior()
+    ),
+    "own scale": tarp(metric=metrics.L2, reference=lambda unit: Fixed(3 * unit)),
+    "Learned": tarp(reference=lambda unit: Learned(unit * POOL[1], unit * POOL[2], "ridge")),
+    "sbc": lambda samples, theta, x, unit: tarpon.sbc(samples, theta, rng=0),
+    "check": lambda samples, theta, x, unit: tarpon.check(samples, theta, n_swaps=99, rng=0),
+    "check x": lambda samples, theta, x, unit: tarpon.check(
+        samples, theta, x=np.repeat(x, 40, axis=1), n_swaps=99, rng=0
+    ),
+    "Monitor": lambda samples, theta, x, unit: Monitor(rng=0).add(samples, theta),
+    "adversary": lambda samples, theta, x, unit: Monitor(
+        adversary=tarpon.adversaries.Quadratic(), rng=0
+    ).add(samples, theta, x=x),
+}
+
+
+class TestUnitsDoNotMatter:
+    """A power of two changes no digit, so nothing may change; nor by more than chance for 10."""
+
+    exact, theta, x = study(n_sims=100, n_draws=49)
+    wrong = exact + 2
+    units = (
+        2.0**-990,
+        2.0**-500,
+        2.0**500,
+        2.0**990,
+        (2.0**-530, 2.0**500),
+        (2.0**990, 2.0**-990),
+    )
+
+    def p_values(self, test, unit):
+        """Return the p-values of exact and of wrong posteriors."""
+        unit = np.broadcast_to(np.asarray(unit, dtype=float), (2,))
+        more = unit * self.theta, unit * self.x, unit
+        return [TESTS[test](unit * samples, *more).p_value for samples in (self.exact, self.wrong)]
+
+    @pytest.mark.parametrize("test", TESTS)
+    def test_of_any_parameter(self, test):
+        ordinary = self.p_values(test, 1.0)
+        assert ordinary[0] > FALSE_ALARM
+        assert ordinary[1] <= (0.01 if test.startswith("check") else FALSE_ALARM)
+        for unit in self.units:
+            assert self.p_values(test, unit) == ordinary, unit
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("test", TESTS)
+    def test_in_powers_of_ten(self, test):
+        for power in range(-300, 301, 50):
+            exact, wrong = self.p_values(test, 10.0**power)
+            assert exact > FALSE_ALARM
+            assert wrong <= (0.01 if test.startswith("check") else FALSE_ALARM)
+
+    @pytest.mark.parametrize("unit", [2.0**-110, 2.0**110, (2.0**-100, 2.0**100)])
+    def test_in_single_precision(self, unit):
+        samples, theta = self.wrong.astype(np.float32), self.theta.astype(np.float32)
+        unit = np.broadcast_to(np.asarray(unit, dtype=np.float32), (2,))
+        for test in ("L2", "L1", "Weighted", "check", "Monitor"):
+            ordinary, here = (
+                TESTS[test](one * samples, one * theta, None, None).p_value
+                for one in (np.ones(2, np.float32), unit)
+            )
+            assert here == ordinary
+
+    def test_where_draws_are_stored_weighted_or_of_unequal_number(self, tmp_path):
+        weights = {
+            "log_weights": -0.1 * np.square(self.exact).sum(axis=-1),
+            "log_weights_theta": -0.1 * np.square(self.theta).sum(axis=-1),
+        }
+        found = []
+        for unit in (1.0, 2.0**-800, 2.0**800):
+            samples, theta = unit * self.exact, unit * self.theta
+            np.save(tmp_path / "samples.npy", samples)
+            stored = np.load(tmp_path / "samples.npy", mmap_mode="r")
+            rows = [samples[: 30 + i % 9, i] for i in range(100)]
+            studies = [Simulations(stored, theta), Simulations(rows, theta)]
+            studies.append(Simulations(samples, theta, **weights))
+            checks = [tarpon.check(sims, n_swaps=49, rng=0) for sims in studies]
+            found.append([(check.families, check.parameters) for check in checks])
+        assert found[0] == found[1] == found[2]
+
+    def test_to_scores_of_ones_own(self):
+        """They see parameters in their own units, and so do trends."""
+        for unit in (1.0, 2.0**-800, 2.0**800):
+            seen = []
+
+            def size(theta, x, unit=unit, seen=seen):
+                seen.append(float(abs(theta).max() / unit))
+                return theta.sum(axis=-1) / unit
+
+            scores = {
+                "sum": size,
+                "ball": regions.Balls(np.zeros((100, 2)), metrics.L2(scale=unit)),
+                "centre": regions.FromCentre(),
+            }
+            check = tarpon.check(
+                unit * self.wrong, unit * self.theta, scores=scores, n_swaps=49, rng=0
+            )
+            place = check.evidence.slopes.worst[0].place[0] / unit
+            if unit == 1.0:
+                expected = max(seen), place, check.p_value
+            assert (max(seen), place, check.p_value) == expected
+
+    @pytest.mark.parametrize(
+        ("dtype", "unit", "text"),
+        [
+            (
+                float,
+                1e302,
+                "`theta_0` lies between .* above 1e301 .* double precision. Give it in",
+            ),
+            (float, 1e-304, "within 1e-301 leave no room to compute in double precision"),
+            (np.float32, 1e37, "above 1e36 .* other units or in double precision"),
+            (np.float32, 1e-38, "within 1e-36 leave no room to compute in single precision"),
+        ],
+    )
+    def test_or_they_are_refused_where_precision_ends(self, dtype, unit, text):
+        with pytest.raises(ValueError, match=text):
+            tarpon.tarp((unit * self.exact).astype(dtype), (unit * self.theta).astype(dtype))

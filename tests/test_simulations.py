@@ -24,7 +24,10 @@ def test_keeps_arrays_as_they_are():
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "i8", "u1", "?"])
 def test_keeps_every_precision(dtype):
-    sims = Simulations((10 * SAMPLES).astype(dtype), (10 * THETA).astype(dtype))
+    samples, theta = (
+        points > 0 if dtype == "?" else (10 * points).astype(dtype) for points in (SAMPLES, THETA)
+    )
+    sims = Simulations(samples, theta)
     assert sims.samples.dtype == dtype
     assert sims.theta.dtype == dtype
     assert tarpon.tarp(sims, rng=0).ranks.values.shape == (6,)

@@ -195,11 +195,10 @@ class _Apart:
             centers = centers[:, 0]
         sample = [arrays.host(sims.theta[None, some]), arrays.host(sims.samples[few, some])]
         points = np.concatenate(sample).astype(float)
-        middle = points.mean(axis=0)
-        own = np.square(points - middle).mean(axis=0)
-        away = np.square(centers - middle)
-        ends = points.min(axis=0), points.max(axis=0)
-        return {"apart": np.stack([away, own, *ends], axis=1)}
+        middle, ends = points.mean(axis=0), (points.min(axis=0), points.max(axis=0))
+        unit = arrays.power_of_two(ends[1] - ends[0])
+        own = unit * np.sqrt(np.square((points - middle) / unit).mean(axis=0))
+        return {"apart": np.stack([abs(centers - middle), own, *ends], axis=1)}
 
 
 def _ball_reading(apart: Floats) -> Reading:
@@ -209,11 +208,11 @@ def _ball_reading(apart: Floats) -> Reading:
     squared distance of the points themselves.
 
     Arguments:
-        apart: Both, parameter by parameter, and the ends of the points, `(n, 4, n_dims)`.
+        apart: Their roots, parameter by parameter, and the ends of the points, `(n, 4, n_dims)`.
     """
     away, own, low, high = apart.swapaxes(0, 1)
     width = high.max(axis=0) - low.min(axis=0)
-    unit = np.where(width > 0, width, 1.0) ** 2
-    own = np.maximum((own / unit).sum(axis=-1), np.finfo(float).tiny)
-    ratio = float(np.median((away / unit).sum(axis=-1) / own))
+    unit = np.where(width > 0, width, 1.0)
+    own = np.maximum(np.square(own / unit).sum(axis=-1), np.finfo(float).tiny)
+    ratio = float(np.median(np.square(away / unit).sum(axis=-1) / own))
     return Reading.OUTWARD if ratio < 2 else Reading.FAR if ratio > 9 else Reading.MIXED

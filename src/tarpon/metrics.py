@@ -12,12 +12,13 @@ parameters' own units.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from . import backends
-from ._base.arrays import Results, beside, double, host, namespace
+from ._base.arrays import Results, beside, double, host, namespace, power_of_two
 from ._base.types import Array, Floats, Ints
 from .simulations import Simulations, passes, points_alone
 from .simulations.shapes import array
@@ -109,8 +110,9 @@ class Weighted:
         return replace(self, scale=sims.width()) if self.scale is None else self
 
     def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
-        weight = np.broadcast_to(self.weights / _or_one(self.scale) ** 2, (sims.n_dims,))
-        return backends.of(sims.samples).closer(sims.samples, sims.theta, centers, weight)
+        # Not the square of the scale, which may be out of range.
+        scale = np.broadcast_to(np.sqrt(self.weights) / _or_one(self.scale), (sims.n_dims,))
+        return backends.of(sims.samples).closer(sims.samples, sims.theta, centers, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +170,8 @@ class L1:
         return replace(self, scale=sims.width()) if self.scale is None else self
 
     def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
-        weight = np.broadcast_to(1.0 / _or_one(self.scale), (sims.n_dims,))
-        return backends.of(sims.samples).closer_l1(sims.samples, sims.theta, centers, weight)
+        scale = np.broadcast_to(1.0 / _or_one(self.scale), (sims.n_dims,))
+        return backends.of(sims.samples).closer_l1(sims.samples, sims.theta, centers, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,10 +248,10 @@ class Periodic:
 
     def count(self, sims: Simulations, centers: Floats) -> tuple[Ints, Ints]:
         shape = (sims.n_dims,)
-        weight = np.broadcast_to(1.0 / _or_one(self.scale) ** 2, shape)
+        scale = np.broadcast_to(1.0 / _or_one(self.scale), shape)
         period = np.broadcast_to(self.period, shape)
         backend = backends.of(sims.samples)
-        return backend.closer_periodic(sims.samples, sims.theta, centers, weight, period)
+        return backend.closer_periodic(sims.samples, sims.theta, centers, scale, period)
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,8 +286,10 @@ class Mahalanobis:
         return _Whitened(_whitening(self.covariance))(a, b)
 
     def fit(self, sims: Simulations) -> Metric:
-        given = self.covariance
-        return _Whitened(_whitening(_within_covariance(sims) if given is None else given))
+        if self.covariance is not None:
+            return _Whitened(_whitening(self.covariance))
+        unit = power_of_two(sims.width())
+        return _Whitened(_whitening(_within_covariance(sims, unit)) / unit[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,19 +351,20 @@ def _unit(scale: Floats | float | None, points: Array) -> Array | float:
     return 1.0 if scale is None else beside(scale, points)
 
 
-def _within_covariance(sims: Simulations) -> Floats:
+def _within_covariance(sims: Simulations, unit: Floats) -> Floats:
     products = (
-        found["products"] for found in passes.each(points_alone(sims), "covariance", _products)
+        found["products"]
+        for found in passes.each(points_alone(sims), "covariance", partial(_products, unit=unit))
     )
     return sum(products, np.zeros((sims.n_dims,) * 2)) / (sims.n_draws * sims.n_sims)
 
 
-def _products(part: Simulations) -> Results:
-    """Return the products of parameters about their centres, summed over all points."""
+def _products(part: Simulations, *, unit: Floats) -> Results:
+    """Return the products of parameters about their centres, in units, over all points."""
     total = np.zeros((part.n_dims, part.n_dims))
     for piece in passes.pieces(part):
         for block in piece.blocks():
-            about = double(block.points) - block.centre
+            about = (double(block.points) - block.centre) / beside(unit, block.points)
             if block.weighted:
                 share = block.weights / block.weights.mean(axis=0)
                 about *= beside(np.sqrt(share)[..., None], about)

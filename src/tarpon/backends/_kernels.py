@@ -28,29 +28,29 @@ _TILE = 64
 _WORTH_A_PRODUCT = 150_000
 
 
-def closer(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k d_k^2`."""
+def closer(samples: Array, theta: Array, centers: Floats, scale: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the center than the truth, by :math:`\sum_k (c_k d_k)^2`."""
     if centers.ndim == 2:
-        return _closer(l2, samples, theta, centers, np.sqrt(weight))
+        return _closer(l2, samples, theta, centers, scale)
     if centers.shape[1] * samples.shape[0] * samples.shape[2] < _WORTH_A_PRODUCT:
-        return _one_by_one(closer, samples, theta, centers, weight)
-    return _closer_to_many(samples, theta, centers, np.sqrt(weight))
+        return _one_by_one(closer, samples, theta, centers, scale)
+    return _closer_to_many(samples, theta, centers, scale)
 
 
-def closer_l1(samples: Array, theta: Array, centers: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the center than the truth, by :math:`\sum_k w_k |d_k|`."""
+def closer_l1(samples: Array, theta: Array, centers: Floats, scale: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the center than the truth, by :math:`\sum_k c_k |d_k|`."""
     if centers.ndim == 3:
-        return _one_by_one(closer_l1, samples, theta, centers, weight)
-    return _closer(l1, samples, theta, centers, weight)
+        return _one_by_one(closer_l1, samples, theta, centers, scale)
+    return _closer(l1, samples, theta, centers, scale)
 
 
 def closer_periodic(
-    samples: Array, theta: Array, centers: Floats, weight: Floats, period: Floats
+    samples: Array, theta: Array, centers: Floats, scale: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
     if centers.ndim == 3:
-        return _one_by_one(closer_periodic, samples, theta, centers, weight, period)
-    return _closer(periodic, samples, theta, centers, np.sqrt(weight), period)
+        return _one_by_one(closer_periodic, samples, theta, centers, scale, period)
+    return _closer(periodic, samples, theta, centers, scale, period)
 
 
 def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
@@ -99,7 +99,7 @@ def _closer_to_many(
     """
     dtype = working(samples.dtype)
     truth = exact(theta, dtype)
-    scale = centered(scale, theta[:, None] - centers)
+    scale = centered(scale, theta[:, None] - centers, truth.dtype.itemsize)
     unit = scale.astype(truth.dtype)
     below, equal = np.zeros((2, *centers.shape[:2]), dtype=np.int64)
 

@@ -16,7 +16,7 @@ from .._version import __version__
 from ..engine import Engine
 from ..regions import Region, Scores, Values
 from ..results import CITATION
-from ..simulations import Simulations, alerts, begin, given, passes, shapes, without
+from ..simulations import Simulations, alerts, begin, given, passes, shapes, units, without
 from ..simulations.stored import Stored
 from ..simulations.weights import Draws
 from . import families, power, swaps
@@ -248,6 +248,7 @@ def _checked(
 ) -> Check:
     """Swap truths with draws, and say what that shows."""
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
+    sims = units.tamed(sims)
     sums = families.swapped(
         sims if scores else without(sims, "x"),
         {name: _region(score, sims) for name, score in scores.items()},

@@ -17,7 +17,17 @@ from .._base.text import dropped, stated
 from .._base.types import RNG, Array, ArrayLike, Floats, Ints
 from .._version import __version__
 from ..engine import Run
-from ..simulations import Simulations, alerts, bare, bound, equalised, given, passes, shapes
+from ..simulations import (
+    Simulations,
+    alerts,
+    bare,
+    bound,
+    equalised,
+    given,
+    passes,
+    shapes,
+    units,
+)
 from ..simulations.weights import by_simulation
 from .adversaries import Adversary, Gambler
 from .bets import Scores, Wealth, log_mean, radius, ranked
@@ -169,11 +179,12 @@ class Monitor:
         rng = np.random.default_rng([self.seed, self.n_sims, 1])
         one = bare(equalised(bare(one), rng))
         self.approximate |= one.draws.approximate
+        one = units.tamed(one, shapes.pooled_box(one.samples, one.theta))
         block = next(one.blocks()).hidden(rng)
         ranks, n_points, sizes = ranked(block, rng)
         self._wealth = self._wealth.bet(ranks[0], n_points, sizes)
         if self._gambler is not None:
-            self._gambler = self._gambler.bet(block, rng)
+            self._gambler = self._gambler.bet(units.in_own_units(block), rng)
         self._look()
 
     def _look(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.types import Array, ArrayLike, Ints
+from .._base.types import Array, ArrayLike, Floats, Ints
 from .sources import PlainZarr, chunk_length, decoded, is_portable, missing_chunks, opened
 
 _MOST_AT_ONCE = 256 * 2**20  # bytes of whole chunks that are kept for the blocks to come
@@ -27,6 +27,7 @@ class Stored:
         where: Which of the source's simulations these are.
         n_draws: How many of the first draws are seen; all where None.
         wide: Whether an axis for the only parameter is added at the end.
+        unit: What parameters are divided by, if by anything.
     """
 
     source: Any
@@ -34,6 +35,7 @@ class Stored:
     where: slice | Ints
     n_draws: int | None = None
     wide: bool = False
+    unit: Floats | None = None
 
     @classmethod
     def of(cls, value: ArrayLike, axis: int) -> "Stored":
@@ -110,7 +112,8 @@ class Stored:
             numbers = np.take(slab, self.where - start, axis=self.axis)
         else:
             numbers = self._read(0, 0)
-        return numbers[..., None] if self.wide else numbers
+        numbers = numbers[..., None] if self.wide else numbers
+        return numbers if self.unit is None else numbers / self.unit
 
     def ahead(self) -> None:
         """Have the system read them from disk, while something else goes on."""
