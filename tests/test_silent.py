@@ -11,6 +11,7 @@ from tarpon import Monitor, Simulations, metrics, regions
 from tarpon.adapters import files
 from tarpon.cli import main
 from tarpon.references import Centre, Fixed, Learned, Normal, Posterior, Several, Uniform
+from tarpon.simulations.dropping import Dropping
 
 FALSE_ALARM = 1e-6  # of each statistical test, should a seed or a stream ever change
 
@@ -470,3 +471,133 @@ class TestUnitsDoNotMatter:
     def test_or_they_are_refused_where_precision_ends(self, dtype, unit, text):
         with pytest.raises(ValueError, match=text):
             tarpon.tarp((unit * self.exact).astype(dtype), (unit * self.theta).astype(dtype))
+
+
+class TestDroppingIsNoLuck:
+    samples, theta, x = study(n_sims=600, seed=3)
+
+    def dropped(self, failed, **more):
+        samples = np.where(failed[:, None], np.nan, self.samples)
+        return Simulations(samples, self.theta, on_invalid="drop", **more)
+
+    def by_parameters(self, **more):
+        return self.dropped(self.theta[:, 0] > 0.8, **more)
+
+    def by_chance(self, **more):
+        return self.dropped(np.random.default_rng(0).random(600) < 0.2, **more)
+
+    def test_where_failures_depend_on_the_parameters(self):
+        """An exact posterior looks biased, and nothing calls that exact without a word."""
+        check = tarpon.check(self.by_parameters(x=self.x), rng=0)
+        assert check.outcome == "inaccurate"
+        assert check.dropping.depends_on == ("truths", "x")
+        said = str(check)
+        assert "(exact only if failures depend on the observations alone, 999 swaps)" in said
+        assert "which ones depends on the truths of theta_0 and the observations" in said
+        assert "accurate ones look wrong" in said
+        assert said.count("exact") == 1
+        assert "; in doubt, since which simulations were dropped" in repr(check)
+        assert check.to_dict()["dropping"]["depends_on"] == ["truths", "x"]
+
+    @pytest.mark.parametrize("test", [tarpon.tarp, tarpon.sbc])
+    def test_other_tests_say_so_too(self, test, tmp_path):
+        with pytest.warns(UserWarning, match=r"depends on the truths of theta_0 \(p = 0.001\)"):
+            result = test(self.by_parameters(), rng=0)
+        assert "in doubt, since which simulations were dropped" in result.verdict
+        assert "in doubt" in repr(result)
+        result.save(tmp_path / "a.npz")
+        again = tarpon.load(tmp_path / "a.npz")
+        assert again.verdict == result.verdict
+        assert again.to_dict() == result.to_dict()
+        assert "in doubt" not in test(self.by_chance(), rng=0).verdict
+
+    def test_monitors_too(self):
+        with pytest.warns(UserWarning, match="depends on the truths of theta_0"):
+            monitor = Monitor(rng=0).add(self.by_parameters())
+        assert "given that the dropped ones failed at random" in repr(monitor)
+        assert "at random" not in repr(Monitor(rng=0).add(self.samples, self.theta))
+
+    def test_the_report_says_it_wherever_it_says_exact(self):
+        check = tarpon.check(self.by_parameters(), n_swaps=99, rng=0)
+        page = " ".join(tarpon.report.html(check).split())
+        page = page.replace("exact tests of posterior accuracy", "")  # what to cite
+        assert page.count("exact only if failures depend on the observations alone") > 3
+        assert page.count("exact") == page.count("exact only if failures")
+        assert "<strong>Warning.</strong>" in page
+
+    def test_while_chance_is_what_it_is_given(self):
+        check = tarpon.check(self.by_chance(x=self.x), rng=0)
+        assert check.p_value > 0.001
+        assert check.dropping.depends_on == ()
+        assert "(exact given that the dropped ones failed at random, 999 swaps)" in str(check)
+        whole = tarpon.check(self.samples, self.theta, x=self.x, rng=0)
+        assert "(exact, 999 swaps)" in str(whole)
+        assert whole.dropping == Dropping()
+
+    def test_observations_alone_leave_the_answer_exact(self):
+        """Truths do not follow these observations, so only those tell."""
+        x = np.random.default_rng(1).normal(size=(600, 3))
+        check = tarpon.check(self.dropped(x[:, 1] > 1, x=x), n_swaps=99, rng=0)
+        assert check.dropping.depends_on == ("x",)
+        assert "exact given that the dropped ones failed at random" in str(check)
+        assert "depends on the observations (p = 0.002). The answer holds for" in str(check)
+
+    def test_draws_that_fail_by_themselves_are_noticed(self):
+        """Those in both tails have no density, so truths are kept there and draws are not."""
+        rng = np.random.default_rng(0)
+        draws, theta = rng.normal(size=(3, 2000, 1)), rng.normal(size=(2000, 1))
+        log_prob = np.where(abs(draws[..., 0]) > 1.5, np.nan, 0.0)
+        sims = Simulations(
+            draws,
+            theta,
+            log_prob_samples=log_prob,
+            log_prob_theta=np.zeros(2000),
+            on_invalid="drop",
+        )
+        with pytest.warns(UserWarning, match="depends on the draws of theta_0"):
+            assert "in doubt" in tarpon.sbc(sims, rng=0).verdict
+
+    def test_both_tails_tell_as_one_does(self):
+        assert self.dropped(abs(self.theta[:, 1]) > 1.5)._dropping.where == "theta_1"
+        assert self.dropped(abs(self.theta[:, 1]) > 1.5)._dropping.doubtful
+
+    def test_stored_draws_are_compared_as_those_in_memory(self, tmp_path):
+        for failed in (self.theta[:, 0] > 0.8, np.random.default_rng(0).random(600) < 0.2):
+            samples = np.where(failed[:, None], np.nan, self.samples)
+            samples[5:, failed] = self.samples[5:, failed]
+            np.save(tmp_path / "samples.npy", samples)
+            stored = np.load(tmp_path / "samples.npy", mmap_mode="r")
+            found = [
+                tarpon.check(
+                    Simulations(draws, self.theta, x=self.x, on_invalid="drop"), n_swaps=99, rng=0
+                ).dropping
+                for draws in (samples, stored)
+            ]
+            assert found[0] == found[1]
+            assert found[0].draws is not None
+
+    def test_truths_that_are_missing_themselves_prove_nothing(self):
+        theta = self.theta.copy()
+        theta[::7] = np.nan
+        dropping = tarpon.sbc(Simulations(self.samples, theta, on_invalid="drop"), rng=0).dropping
+        assert dropping.truths is None
+        assert dropping.draws is not None
+        densities = Simulations.of_densities(
+            np.where(np.arange(50) % 5, 0.0, np.nan) + np.zeros((9, 50)),
+            np.zeros(50),
+            on_invalid="drop",
+        )
+        assert tarpon.hpd(densities, rng=0).dropping == Dropping()
+
+    @pytest.mark.slow
+    def test_failures_at_random_raise_a_false_alarm_in_one_percent(self):
+        """Of 500 studies at 1 %, more than 20 raise one with a probability of 1e-7."""
+        alarms = 0
+        for seed in range(500):
+            rng = np.random.default_rng([7, seed])
+            theta = rng.normal(size=(60, 2))
+            x, draws = theta + rng.normal(size=(60, 2)), theta / 2 + rng.normal(size=(5, 60, 2))
+            draws[: rng.integers(1, 6), rng.permutation(60)[:6]] = np.nan
+            sims = Simulations(draws, theta, x=x, on_invalid="drop")
+            alarms += bool(sims._dropping.depends_on)
+        assert alarms <= 20

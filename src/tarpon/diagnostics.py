@@ -12,7 +12,7 @@ from ._base.arrays import Results
 from ._base.types import RNG, Array, ArrayLike, Floats, Ints
 from .engine import Engine
 from .metrics import L2, Metric
-from .ranks import broken, counts, rank
+from .ranks import Ranks, broken, counts, rank
 from .references import Reference, Uniform
 from .regions import Balls, HalfLines, HighestDensity, Region
 from .results import Result
@@ -21,6 +21,7 @@ from .simulations import (
     alerts,
     begin,
     densities_alone,
+    dropping,
     given,
     place,
     points_alone,
@@ -69,6 +70,7 @@ def tarp(
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     settings = {"reference": repr(reference), "metric": repr(metric)}
     sims, seed = begin("TARP", sims, engine, rng, reference=reference, metric=metric)
+    dropping.warn_if_not_random(sims)
     place, break_ties = np.random.default_rng(seed).spawn(2)
     region, left = Balls.at(reference, metric, sims, place)
     found = counts(points_alone(left), region, _Apart(max(1, left.n_sims // 100)))
@@ -82,6 +84,7 @@ def tarp(
         left.draws,
         sims.n_dropped,
         settings,
+        dropping.of(sims),
     )
 
 
@@ -118,8 +121,9 @@ def hpd(
         else Simulations.of_densities(log_prob_samples, log_prob_theta)
     )
     sims, seed = begin("HPD", sims, engine, rng)
+    dropping.warn_if_not_random(sims)
     ranks = rank(densities_alone(sims), HighestDensity(), np.random.default_rng(seed))
-    return Result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims.draws, sims.n_dropped)
+    return _result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims)
 
 
 def sbc(
@@ -155,9 +159,17 @@ def sbc(
     shapes.needs_parameters(sims.n_dims)
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     sims, seed = begin("SBC", sims, engine, rng)
+    dropping.warn_if_not_random(sims)
     ranks = rank(points_alone(sims), HalfLines(), np.random.default_rng(seed))
-    named = tuple(sims.names or ())
-    return Result("SBC", ranks, Reading.SIDE, named, seed, sims.draws, sims.n_dropped)
+    return _result("SBC", ranks, Reading.SIDE, tuple(sims.names or ()), seed, sims)
+
+
+def _result(
+    test: str, ranks: Ranks, reading: Reading, names: tuple[str, ...], seed: int, sims: Simulations
+) -> Result:
+    """Return the result of a test that has no settings."""
+    lost, why = sims.n_dropped, dropping.of(sims)
+    return Result(test, ranks, reading, names, seed, sims.draws, lost, dropping=why)
 
 
 def _warn_if_all_are_equal(equal: Array, every: float) -> None:

@@ -16,6 +16,7 @@ from ._version import __version__
 from .bands import Band
 from .curves import Curve
 from .ranks import Ranks
+from .simulations.dropping import Dropping
 from .simulations.weights import Draws
 from .verdict import Reading
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import Dataset, DataTree
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +41,7 @@ class Result:
         draws: How many draws each truth was ranked among.
         n_dropped: How many invalid simulations were left out.
         settings: What else the result depends on, in words.
+        dropping: Whether it depends on the simulations which of them were left out.
     """
 
     test: str
@@ -50,6 +52,7 @@ class Result:
     draws: Draws
     n_dropped: int = 0
     settings: dict[str, str] = field(default_factory=dict)
+    dropping: Dropping = field(default=Dropping())
 
     @cached_property
     def curve(self) -> Curve:
@@ -75,7 +78,8 @@ class Result:
     def verdict(self) -> str:
         """What the test found, in words."""
         what = "parameters" if self.test == "SBC" else "references"
-        return verdict.sentence(self.ranks, self.p_values, self.reading, self.names, what)
+        said = verdict.sentence(self.ranks, self.p_values, self.reading, self.names, what)
+        return f"{said}{self.dropping.doubt}"
 
     def band(self, confidence: float = 0.95) -> Band:
         """Return the band that an accurate posterior's whole curve leaves with 1 - confidence."""
@@ -166,6 +170,7 @@ class Result:
             "n_sims": self.ranks.n_sims,
             "draws": asdict(self.draws),
             "n_dropped": self.n_dropped,
+            "dropping": self.dropping.to_dict(),
             "seed": self.seed,
             "settings": self.settings,
             "versions": versions(),
@@ -182,6 +187,7 @@ class Result:
             "names": self.names,
             "seed": self.seed,
             "n_dropped": self.n_dropped,
+            "dropping": asdict(self.dropping),
             "settings": self.settings,
             "versions": versions(),
         }
@@ -252,6 +258,7 @@ def load(path: str | Path) -> Result:
             Draws(**about["draws"]),
             int(about["n_dropped"]),
             dict(about["settings"]),
+            Dropping(**about["dropping"]),
         )
     except FileNotFoundError:
         raise

@@ -16,7 +16,18 @@ from .._version import __version__
 from ..engine import Engine
 from ..regions import Region, Scores, Values
 from ..results import CITATION
-from ..simulations import Simulations, alerts, begin, given, passes, shapes, units, without
+from ..simulations import (
+    Simulations,
+    alerts,
+    begin,
+    dropping,
+    given,
+    passes,
+    shapes,
+    units,
+    without,
+)
+from ..simulations.dropping import Dropping
 from ..simulations.stored import Stored
 from ..simulations.weights import Draws
 from . import families, power, swaps
@@ -69,6 +80,7 @@ class Check:
         n_sims: The number of simulations.
         draws: How many draws each has.
         n_dropped: How many invalid simulations were left out.
+        dropping: Whether it depends on the simulations which of them were.
         n_swaps: The number of swaps.
         seed: The integer that gives this check again, as `rng=`.
         evidence: What stands behind the findings, for tables and figures.
@@ -84,6 +96,7 @@ class Check:
     n_sims: int
     draws: Draws
     n_dropped: int
+    dropping: Dropping
     n_swaps: int
     seed: int
     evidence: Evidence
@@ -96,6 +109,11 @@ class Check:
         seen = self.detectable
         telling = seen.bias <= _TELLING_BIAS and seen.width <= _TELLING_WIDTH
         return "no evidence against" if telling else "too few to say"
+
+    @property
+    def exactness(self) -> str:
+        """In which sense the p-values are exact, in words."""
+        return self.dropping.exactness(self.n_dropped, approximate=self.draws.approximate)
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the bias and width of every parameter."""
@@ -159,6 +177,7 @@ class Check:
             "n_sims": self.n_sims,
             "draws": asdict(self.draws),
             "n_dropped": self.n_dropped,
+            "dropping": self.dropping.to_dict(),
             "n_swaps": self.n_swaps,
             "seed": self.seed,
             "evidence": self.evidence.to_dict(),
@@ -172,8 +191,8 @@ class Check:
     def __repr__(self) -> str:
         flaws = f": {self.findings[0]}" if self.findings else ""
         return (
-            f"check of {self.n_sims} simulations × {self.draws}, "
-            f"{stated('p', self.p_value)}: {self.outcome}{flaws}"
+            f"check of {self.n_sims} simulations{dropped(self.n_dropped)} × {self.draws}, "
+            f"{stated('p', self.p_value)}: {self.outcome}{flaws}{self.dropping.doubt}"
         )
 
     def __str__(self) -> str:
@@ -270,10 +289,15 @@ def _checked(
         families=_families(by_family, combined.single, combined.adjusted),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here)),
         detectable=power.detectable(sums, level),
-        warnings=warnings(effects, alerts.chained(sims.samples, sims.log_weights)),
+        warnings=warnings(
+            effects,
+            alerts.chained(sims.samples, sims.log_weights),
+            dropping.of(sims).warning(sims.n_dropped, sims.n_sims),
+        ),
         n_sims=sims.n_sims,
         draws=sims.draws,
         n_dropped=sims.n_dropped,
+        dropping=dropping.of(sims),
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),
@@ -334,11 +358,10 @@ def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Ar
 
 def _summary(check: Check) -> list[str]:
     """Return what a colleague would say."""
-    exact = "approximate" if check.draws.approximate else "exact"
     lines = [
-        f"{check.outcome.upper()}  {stated('p', check.p_value, 3)} ({exact}, {check.n_swaps} "
-        f"swaps), {check.n_sims} simulations{dropped(check.n_dropped)} × {check.draws} × "
-        f"{len(check.parameters)} parameter{'s' * (len(check.parameters) > 1)}"
+        f"{check.outcome.upper()}  {stated('p', check.p_value, 3)} ({check.exactness}, "
+        f"{check.n_swaps} swaps), {check.n_sims} simulations{dropped(check.n_dropped)} × "
+        f"{check.draws} × {len(check.parameters)} parameter{'s' * (len(check.parameters) > 1)}"
     ]
     lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings[:_MOST_PRINTED], 1)]
     if len(check.findings) > _MOST_PRINTED:

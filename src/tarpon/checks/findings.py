@@ -94,14 +94,15 @@ def findings(
     return (*named.values(), *_outside(evidence, beyond, level))
 
 
-def warnings(effects: Effects, chained: str | None) -> tuple[str, ...]:
+def warnings(effects: Effects, chained: str | None, dropped: str | None) -> tuple[str, ...]:
     """Return what is odd about the draws, whatever the test says.
 
     Arguments:
         effects: What was measured of them.
         chained: What to say of chains, if they look like some.
+        dropped: What to say of simulations that were dropped, if that does not look random.
     """
-    found = []
+    found = [dropped] if dropped else []
     if chained:
         found.append(chained[:1].upper() + chained[1:])
     if len(effects.truth) >= _FEWEST_FOR_RECOVERY and not effects.recovered().any():

@@ -22,6 +22,7 @@ from ..simulations import (
     alerts,
     bare,
     bound,
+    dropping,
     equalised,
     given,
     passes,
@@ -136,6 +137,7 @@ class Monitor:
                 one_simulation(len(samples), theta.shape[1])
         sims = given(samples, theta, x=x, names=names)
         sims = bound(sims, Run())
+        dropping.warn_if_not_random(sims)
         if sims.n_dims:
             alerts.warn_if_chained(sims.samples, sims.log_weights)
         self._take(sims)
@@ -361,6 +363,7 @@ class Monitor:
         if not self.n_sims:
             return "Monitor before its first simulation"
         exact = ", approximate since draws were resampled by weight" if self.approximate else ""
+        exact += ", given that the dropped ones failed at random" if self.n_dropped else ""
         most = max(self.scores, key=lambda name: self.scores[name])
         by = f", most by {most}" if self.state == "inaccurate" else ""
         return (

@@ -14,8 +14,9 @@ from .._base import arrays
 from .._base.arrays import joined
 from .._base.types import RNG, Array, ArrayLike, Floats
 from ..engine import Engine, Run
-from . import alerts, passes, shapes, units, weights
+from . import alerts, dropping, passes, shapes, units, weights
 from .blocks import Block
+from .dropping import Dropping
 from .stored import Stored
 from .weights import Draws
 
@@ -94,6 +95,8 @@ class Simulations:
     names: Sequence[str] | None = None
     on_invalid: str = "raise"
     n_dropped: int = field(default=0, init=False)
+    # Whether it depends on the simulations which ones were dropped.
+    _dropping: Dropping = field(default=Dropping(), init=False)
     # Whether draws were resampled by weights that are not known of the truths.
     _resampled: bool = field(default=False, init=False)
     # What parameters were divided by, where they were of extreme size.
@@ -322,10 +325,16 @@ class Simulations:
             self._known.centres = found["centres"]
         self._known.checked |= self.log_prob_samples is None
 
-    def _drop(self, invalid: Array) -> None:
-        """Refuse invalid simulations, or leave them out."""
+    def _drop(self, invalid: Array, first: Floats | None = None) -> None:
+        """Refuse invalid simulations, or leave them out.
+
+        Arguments:
+            invalid: Which of the simulations are.
+            first: A finite draw of each, if known.
+        """
         shapes.refuse(invalid, self.on_invalid)
         if invalid.any():
+            self._set(_dropping=dropping.tested(self, invalid, first))
             valid = np.flatnonzero(~invalid)
             kept = {
                 name: array.keep(~invalid)
@@ -420,7 +429,8 @@ def bound(sims: Simulations, run: Run) -> Simulations:
     if not sims._known.checked and sims.on_invalid == "drop":
         unchecked = sims._with()
         unchecked._known.checked = True
-        sims._drop(~joined(passes.each(unchecked, "valid", passes.valid))["valid"])
+        found = joined(passes.each(unchecked, "valid", passes.valid))
+        sims._drop(~found["valid"], found["first"])
     return sims
 
 
