@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ._base import arguments, optional
-from ._base.arrays import host, rounded_like
+from ._base.arrays import host, power_of_two, rounded_like
 from ._base.text import clean
 from ._base.types import Array, ArrayLike, Floats
 from .simulations import Simulations, shapes
@@ -326,8 +326,11 @@ class Learned:
         _refuse_shared_rows(theta, sims.theta, "Learned")
         _refuse_shared_rows(x.reshape(len(x), -1), observed.reshape(sims.n_sims, -1), "Learned")
         model = _regressor(self.method, int(rng.integers(2**31)))
-        model.fit(x.reshape(len(x), -1), theta)
-        return model.predict(observed.reshape(sims.n_sims, -1)).reshape(sims.n_sims, -1)
+        columns, found = x.reshape(len(x), -1), observed.reshape(sims.n_sims, -1)
+        # Squares of very large or small numbers would be out of range.
+        unit, x_unit = (power_of_two(abs(one).max(axis=0)) for one in (theta, columns))
+        model.fit(columns / x_unit, theta / unit)
+        return unit * model.predict(found / x_unit).reshape(sims.n_sims, -1)
 
     def __repr__(self) -> str:
         return f"Learned({len(self.theta)} simulations, method={self.method!r})"
