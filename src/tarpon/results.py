@@ -196,7 +196,7 @@ class Result:
             "settings": self.settings,
             "versions": versions(),
         }
-        with arguments.path(path).open("wb") as file:
+        with arguments.new_file(path).open("wb") as file:
             np.savez(file, ranks=self.ranks.values, about=np.array(json.dumps(about)))
 
     @property

@@ -45,11 +45,19 @@ def thinned(
 def named(theta: Truths, variables: Sequence[str] | None) -> list[str] | None:
     """Return the variables that are asked for, or that truths are named of."""
     if variables is not None:
-        return list(arguments.several("variables", variables, "a list of names"))
+        return asked(variables)
     one: Any = theta
     if _variables.by_simulation(theta):
         one = one[0]
     return list(one) if isinstance(one, Mapping) else None
+
+
+def asked(variables: Sequence[str]) -> list[str]:
+    """Return the names of variables, which are text."""
+    found = list(arguments.several("variables", variables, "a list of names"))
+    for name in found:
+        arguments.instance("variables", name, str, "a list of names, which are text")
+    return found
 
 
 def some(wanted: list[str] | None) -> list[str]:
@@ -85,7 +93,7 @@ def same(names: list[str] | None, found: list[str], k: int) -> list[str]:
 
 def text(path: str | Path, what: str) -> str:
     """Return the text of a file."""
-    path = disk.existing(path)
+    path = disk.existing(arguments.path(path, "files"))
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -86,7 +86,7 @@ def gaussian(
 def _precision(dtype: DTypeLike) -> np.dtype[Any]:
     try:
         found = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         found = np.dtype("O")
     if found.kind != "f":
         wanted = "a type of floating-point numbers, like `np.float32`"

@@ -297,7 +297,7 @@ class Monitor:
         if self._gambler is not None:
             kept = self._gambler.to_arrays()
             arrays |= {f"adversary_{name}": values for name, values in kept.items()}
-        with replacing(arguments.path(path)) as file:
+        with replacing(arguments.new_file(path)) as file:
             np.savez(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
 
     @classmethod
@@ -380,7 +380,8 @@ def _is_single(samples: Any, theta: Any) -> bool:
 
 
 def _n_axes(name: str, given: Any) -> int:
-    return int(given.ndim if hasattr(given, "ndim") else shapes.array(name, given).ndim)
+    known = getattr(given, "ndim", None)
+    return known if isinstance(known, int) else shapes.array(name, given).ndim
 
 
 def _as_many(
