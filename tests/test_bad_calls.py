@@ -148,6 +148,7 @@ GOOD = {
     "Weighted": (with_tarp(metric=metrics.Weighted), {"weights": [1.0, 2.0]}),
     "Periodic": (with_tarp(metric=metrics.Periodic), {"period": [9.0, np.inf]}),
     "Mahalanobis": (with_tarp(metric=metrics.Mahalanobis), {"covariance": np.eye(2)}),
+    "Sphere": (with_tarp(metric=metrics.Sphere), {"degrees": True}),
     "Uniform": (with_tarp(reference=references.Uniform), {"low": -9, "high": [9, 9]}),
     "Normal": (with_tarp(reference=references.Normal), {"mean": 0, "sd": [1, 2]}),
     "Fixed": (with_tarp(reference=references.Fixed), {"points": [0.0, 0.0]}),
@@ -256,6 +257,7 @@ BAD = {
     "of_densities": [
         ({"log_prob_samples": None}, ValueError, "`log_prob_samples` is missing, it is None"),
         ({"log_prob_theta": None}, ValueError, "`log_prob_theta` is missing, it is None"),
+        ({"log_prob_theta": np.float64}, ValueError, "`log_prob_theta` .* the class `float64`"),
         ({"log_prob_theta": 0.0}, ValueError, "`log_prob_theta` must be .* but got 0.0"),
         ({"log_prob_theta": []}, ValueError, r"`log_prob_theta` must be .* but got"),
         ({"log_prob_samples": SAMPLES}, ValueError, r"`log_prob_samples` must be \(9, 6\), draws"),
@@ -510,6 +512,9 @@ BAD = {
         ({"covariance": np.eye(3)}, ValueError, r"`covariance` must be of shape \(2, 2\), but"),
         ({"covariance": np.ones((2, 3))}, ValueError, r"`covariance` .* but got \(2, 3\)"),
     ],
+    "Sphere": [
+        ({"degrees": "yes"}, TypeError, "`degrees` must be True or False, but got 'yes'"),
+    ],
     "Uniform": [
         ({"low": "a"}, TypeError, "`low` must be a number or an array .* but got 'a'"),
         ({"low": [0.0] * 3}, ValueError, r"`low` must be one number, .* but got shape \(3,\)"),
@@ -580,6 +585,7 @@ BAD = {
         ({"n_draws": True}, TypeError, "`n_draws` must be a whole number, but got True"),
         ({"dtype": {6: 1}}, TypeError, "`dtype` must be a type of floating.* but got {6: 1}"),
         ({"n_sims": 10**12}, ValueError, "`n_sims` × .* = 1000000000000 × 9 × 2 would take"),
+        ({"full": THETA}, TypeError, "`full` must be True or False, but got an array of shape"),
         ({"dtype": "text"}, TypeError, "`dtype` must be a type of floating.* but got 'text'"),
         ({"dtype": int}, TypeError, "`dtype` must be a type of floating.* got the class `int`"),
         ({"rng": "a"}, TypeError, "`rng` must be a non-negative integer, .* but got 'a'"),
@@ -830,6 +836,8 @@ BAD = {
         ({"num_alpha_bins": 10**12}, ValueError, "`num_alpha_bins` = 1000000000000 would take"),
         ({"num_bootstrap": 0}, ValueError, "`num_bootstrap` must be at least 1, but got 0"),
         ({"num_bootstrap": 10**12}, ValueError, "`num_bootstrap` = 1000000000000 would take"),
+        ({"norm": THETA}, TypeError, r"`norm` must be True or False, but got an array of shape"),
+        ({"bootstrap": "yes"}, TypeError, "`bootstrap` must be True or False, but got 'yes'"),
         ({"seed": -1}, ValueError, "`seed` must not be negative, but got -1"),
         ({"seed": "a"}, TypeError, "`seed` must be a non-negative integer, .* but got 'a'"),
     ],

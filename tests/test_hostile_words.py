@@ -141,15 +141,14 @@ def test_names_of_files():
     np.savez("a.npz", **ARRAYS)
     for end in ("1.npz", "2.npz", ".txt"):
         shutil.copy("a.npz", f"{HOSTILE}{end}")
-        is_safe(str(files.inspect("a.npz")))
-        run("inspect", f"{HOSTILE}{end}")
-    name = HOSTILE
-    assert "\\x1b" in run("check", f"{name}1.npz", f"{name}2.npz", "--n-swaps", "99").stdout
-    assert "\\x1b" in run("sbc", f"{name}1.npz", "--plot", f"{name}.png").stdout
-    for words in (["sbc", name], ["merge", name], ["run", name], ["check", "a", "--theta", name]):
-        answer = run(*words)
+        assert r"\x1b" in run("inspect", f"{HOSTILE}{end}").output
+    both = run("check", f"{HOSTILE}1.npz", f"{HOSTILE}2.npz", "--n-swaps", "99")
+    assert both.stdout.count(r"\x1b[2J") == 2
+    assert r"\x1b" in run("sbc", f"{HOSTILE}1.npz", "--plot", f"{HOSTILE}.png").stdout
+    for words in (["sbc"], ["merge"], ["run"], ["check", "a.npz", "--theta"]):
+        answer = run(*words, HOSTILE)
         assert answer.exit_code == 2
-        assert "\\x1b" in answer.stderr or "a" in words
+        assert r"\x1b" in answer.stderr
 
 
 @pytest.mark.parametrize("words", [[HOSTILE], ["sbc", f"--{HOSTILE}"], [f"--{HOSTILE}"],

@@ -297,6 +297,9 @@ class Sphere:
 
     degrees: bool = False
 
+    def __post_init__(self) -> None:
+        arguments.flag("degrees", self.degrees)
+
     def __call__(self, a: Array, b: Array) -> Array:
         if a.shape[-1] != 2 or b.shape[-1] != 2:
             raise ValueError(

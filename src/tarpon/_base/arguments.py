@@ -107,6 +107,13 @@ def between(name: str, value: float, low: float, high: float) -> float:
     return number
 
 
+def flag(name: str, value: bool) -> bool:
+    """Return whether something is to be done, as True or False say, or 1 and 0."""
+    if not isinstance(value, bool | np.bool_ | int) or value not in (0, 1):
+        raise TypeError(wrong(name, "True or False", value))
+    return bool(value)
+
+
 def one_of(name: str, value: str, known: Sequence[str]) -> str:
     """Return a word that is known."""
     if not isinstance(value, str) or value not in known:

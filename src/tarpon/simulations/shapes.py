@@ -245,7 +245,10 @@ def something_to_rank(n_dims: int, log_probs: Array | None) -> None:
 def n_entries(name: str, given: ArrayLike) -> int:
     """Return how many entries an array or a list has, of which there must be some."""
     shape = getattr(given, "shape", None)
-    n = shape[0] if shape else len(given) if isinstance(given, list | tuple) else 0
+    if isinstance(shape, tuple):
+        n = shape[0] if shape else 0
+    else:
+        n = len(given) if isinstance(given, list | tuple) else 0
     if not n:
         wanted = "an array or a list with one entry per simulation, and one simulation at least"
         raise ValueError(arguments.wrong(name, wanted, given))
