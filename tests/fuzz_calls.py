@@ -39,6 +39,7 @@ import tarpon
 from tarpon import adversaries, gate, metrics, references, regions
 from tarpon._base import arguments
 
+SRC = Path(tarpon.__file__).parent
 SECONDS = 20  # that a call may take
 MEMORY = 2**30  # bytes that a call may take
 EXPECTED = (TypeError, ValueError, FileNotFoundError, RuntimeError)
@@ -165,9 +166,9 @@ def calls(draw):
 
 def foreign(error):
     """Return why an error is none of ours; nothing if it is, or if it is the user's own."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    if Path(last.filename).parent == Path(__file__).parent:
-        return ""  # raised by functions that a user would have written
+    files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+    if files[-1].parent == Path(__file__).parent or not any(SRC in file.parents for file in files):
+        return ""  # raised by functions that a user would have written, or before ours are called
     if isinstance(error, TypeError) and re.search(r"\(\) (missing|takes|got) ", str(error)):
         return ""  # raised by Python, where such functions take other arguments
     if isinstance(error, gate.InaccurateError):
