@@ -208,9 +208,9 @@ class Lp:
         object.__setattr__(self, "scale", _scale(self.scale))
 
     def __call__(self, a: Array, b: Array) -> Array:
-        lengths = abs((a - b) / _unit(self.scale, a))
+        lengths, p = abs((a - b) / _unit(self.scale, a)), float(self.p)
         longest = namespace(lengths).amax
-        return longest(lengths, axis=-1) if np.isinf(self.p) else (lengths**self.p).sum(-1)
+        return longest(lengths, axis=-1) if np.isinf(p) else (lengths**p).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
@@ -330,6 +330,9 @@ class Sphere:
     """
 
     degrees: bool = False
+
+    def __post_init__(self) -> None:
+        arguments.flag("degrees", self.degrees)
 
     def __call__(self, a: Array, b: Array) -> Array:
         if a.shape[-1] != 2 or b.shape[-1] != 2:

@@ -117,7 +117,7 @@ class Normal:
         sd = (high - low) / 10 if self.sd is None else _given("sd", self.sd, sims)
         if (sd < 0).any():
             raise ValueError(f"`sd` must not be negative, but got {clean(sd)}.")
-        return rng.normal(mean, sd, size=(sims.n_sims, sims.n_dims))
+        return rng.normal(mean, abs(sd), size=(sims.n_sims, sims.n_dims))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -166,7 +166,9 @@ class Prior:
     source: ArrayLike | Callable[[int, Generator], ArrayLike]
 
     def __post_init__(self) -> None:
-        if not callable(self.source):
+        if callable(self.source):
+            arguments.function("source", self.source, "points, or a function of n and rng")
+        else:
             object.__setattr__(self, "source", shapes.array("source", self.source))
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:

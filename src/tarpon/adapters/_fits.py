@@ -45,11 +45,19 @@ def thinned(
 def named(theta: Truths, variables: Sequence[str] | None) -> list[str] | None:
     """Return the variables that were asked for, or the variables named in `theta`."""
     if variables is not None:
-        return list(arguments.several("variables", variables, "a list of names"))
+        return asked(variables)
     by_name: Any = theta
     if _variables.by_simulation(theta):
         by_name = by_name[0]
     return list(by_name) if isinstance(by_name, Mapping) else None
+
+
+def asked(variables: Sequence[str]) -> list[str]:
+    """Return the names of variables, which are text."""
+    found = list(arguments.several("variables", variables, "a list of names"))
+    for name in found:
+        arguments.instance("variables", name, str, "a list of names, which are text")
+    return found
 
 
 def some(wanted: list[str] | None) -> list[str]:
@@ -86,7 +94,7 @@ def same(first: list[str] | None, names: list[str], k: int) -> list[str]:
 
 def text(path: str | Path, what: str) -> str:
     """Return the text of a file."""
-    path = disk.existing(path)
+    path = disk.existing(arguments.path(path, "files"))
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

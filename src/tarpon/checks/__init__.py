@@ -129,6 +129,7 @@ class Check:
         """
         from .. import report
 
+        arguments.instance("name", name, str, "text")
         report.write(path, self, names=[name] if name else None)
 
     @property
@@ -345,7 +346,7 @@ def _named(scores: Mapping[str, Score] | None) -> dict[str, Score]:
     for name, score in arguments.instance("scores", scores, Mapping, wanted).items():
         found[clean(arguments.instance("scores", name, str, f"{wanted}, which are text"))] = score
         pair = isinstance(score, tuple | list) and len(score) == 2
-        known = isinstance(score, Region) or callable(score) or pair
+        known = callable(getattr(score, "scores", score)) or pair
         if isinstance(score, type) or not known:
             raise TypeError(
                 f"each of the `scores` must be a function of theta and x, a region, or the arrays "

@@ -384,7 +384,8 @@ def _is_single(samples: Any, theta: Any) -> bool:
 
 
 def _n_axes(name: str, given: Any) -> int:
-    return int(given.ndim if hasattr(given, "ndim") else shapes.array(name, given).ndim)
+    known = getattr(given, "ndim", None)
+    return known if isinstance(known, int) else shapes.array(name, given).ndim
 
 
 def _as_many(

@@ -148,14 +148,14 @@ class Simulations:
             more: Further arguments of `Simulations`: weights, `offsets` and `on_invalid`.
         """
         shapes.both_log_probs(log_prob_samples, log_prob_theta)
-        if more.get("offsets") is None and not isinstance(log_prob_samples, list | tuple):
+        n_sims = shapes.n_entries("log_prob_theta", log_prob_theta)
+        listed = weights.by_simulation(log_prob_samples, n_sims)
+        if more.get("offsets") is not None:
+            log_prob_samples = shapes.array("log_prob_samples", log_prob_samples)
+        elif not listed:
             log_prob_samples, log_prob_theta = shapes.log_probs(
                 log_prob_samples, log_prob_theta, None, None
             )
-        n_sims = shapes.n_entries("log_prob_theta", log_prob_theta)
-        listed = weights.by_simulation(log_prob_samples, n_sims)
-        if not listed:
-            log_prob_samples = shapes.array("log_prob_samples", log_prob_samples)
         samples: Any = (
             [np.empty((len(row), 0)) for row in log_prob_samples]
             if listed
