@@ -69,7 +69,7 @@ class TestBets:
         assert bets._alternatives()[2].sum() == pytest.approx(1)
         for n_dims, flaw in ((1, "exact"), (3, "prior_leak")):
             sims = zoo(flaw, n_sims=2, n_dims=n_dims, rng=0)
-            scores = bets.Scores.of(sims)
+            scores = bets.Stakes.of(sims)
             assert sum(scores.shares) == pytest.approx(1)
             assert ("density" in scores.names) == (sims.log_prob_samples is not None)
 
@@ -136,7 +136,7 @@ class TestLevel:
         for _ in range(300):
             points = rng.standard_normal((20, n_runs, n_dims), dtype=np.float32)
             sims = Simulations(points[1:], points[0])
-            scores = bets.Scores.of(sims)
+            scores = bets.Stakes.of(sims)
             wealth = wealth or Wealth.initial(len(scores.names), (n_runs,))
             found = [ranked(block.hidden(rng), rng) for block in sims.blocks()]
             wealth = wealth.bet(np.concatenate([ranks for ranks, _, _ in found]), *found[0][1:])

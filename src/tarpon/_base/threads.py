@@ -75,7 +75,7 @@ def one_thread_each() -> AbstractContextManager[object]:
     return _controller().limit(limits=1, user_api="blas")
 
 
-def each(run: Callable[[int, int], None], n_items: int, n_bytes: int) -> None:
+def over_ranges(run: Callable[[int, int], None], n_items: int, n_bytes: int) -> None:
     """Call `run(first, last)` on ranges of items, on several threads if they are worth it."""
     n_threads = n_threads_for(n_bytes, 16 * n_items)
     with one_thread_each():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import exact
-from .._base.threads import each, n_threads_for, share
+from .._base.threads import n_threads_for, over_ranges, share
 from .._base.types import Array, Floats, Ints
 from ._rows import (
     Pair,
@@ -123,7 +123,7 @@ def _closer_to_many(
             gap = (step * step).sum(axis=1)[:, None] - step @ toward.T
             below[i], equal[i] = (gap < 0).sum(axis=0), (gap == 0).sum(axis=0)
 
-    each(run, len(theta), samples.nbytes)
+    over_ranges(run, len(theta), samples.nbytes)
     return below, equal
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import host, rounded_like
-from .._base.threads import compiled, each
+from .._base.threads import compiled, over_ranges
 from .._base.types import Array, Ints
 
 # Signed indices may be negative, and the check for that prevents vectorised loops.
@@ -46,7 +46,7 @@ def decorrelate(points: Array, correlation: Callable[[slice], Array]) -> Array:
             # Transposed views have the order of Fortran, so nothing is copied.
             z[...] = strsm(1.0, root.T, z.T, trans_a=1, overwrite_b=1).T
 
-    each(run, len(points), 8 * points.nbytes)
+    over_ranges(run, len(points), 8 * points.nbytes)
     return points
 
 
@@ -76,7 +76,7 @@ def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Ar
             part, order, n_points, played[first:last], ranks[first:last], tied[first:last]
         )
 
-    each(run, len(scores), 16 * scores.nbytes)
+    over_ranges(run, len(scores), 16 * scores.nbytes)
     return ranks, tied
 
 
@@ -117,7 +117,7 @@ def weighted_ranks(
             columns[part], order, weights[part], played[part], n_levels, ranks[part], tied[part]
         )
 
-    each(run, len(scores), 16 * scores.nbytes)
+    over_ranges(run, len(scores), 16 * scores.nbytes)
     return ranks, tied
 
 
@@ -284,9 +284,9 @@ def inner_products(a: Array, b: Array) -> Array:
         part = slice(first, last)
         np.matmul(a[part], b[part].swapaxes(1, 2), out=out[part])
 
-    each(run, len(a), a.nbytes * b.shape[1] // 4)
+    over_ranges(run, len(a), a.nbytes * b.shape[1] // 4)
     return out
 
 
 def _share_rows(run: Callable[..., None], slots: Array, n_sums: int) -> None:
-    each(run, len(slots), 4 * slots.size * n_sums)
+    over_ranges(run, len(slots), 4 * slots.size * n_sums)

@@ -188,7 +188,7 @@ def radius(n_sims: int, level: float) -> float:
 
 
 @dataclass(frozen=True)
-class Scores:
+class Stakes:
     """The scores by which the truth of every simulation is ranked.
 
     Arguments:
@@ -203,7 +203,7 @@ class Scores:
         object.__setattr__(self, "names", tuple(clean(name) for name in self.names))
 
     @classmethod
-    def of(cls, sims: Simulations) -> "Scores":
+    def of(cls, sims: Simulations) -> "Stakes":
         """Return the scores that can be computed for simulations."""
         by_family = {
             family: (sims.names or ()) if family == "marginals" else (family,)

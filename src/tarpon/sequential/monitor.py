@@ -28,7 +28,7 @@ from ..simulations import (
 )
 from ..simulations.weights import by_simulation
 from .adversaries import ADVERSARY, Adversary, Gambler
-from .bets import Scores, Wealth, log_mean, radius, ranked
+from .bets import Stakes, Wealth, log_mean, radius, ranked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +99,7 @@ class Monitor:
         if adversary is not None:
             arguments.function("adversary", adversary, ADVERSARY, "fit")
         self._gambler = None if adversary is None else Gambler(adversary)
-        self._scores = Scores((), ())
+        self._stakes = Stakes((), ())
         self._wealth = Wealth.initial(0)
         self._log_e: list[float] = []
         self._largest_log_e = 0.0
@@ -166,10 +166,10 @@ class Monitor:
     def _begin(self, sims: Simulations) -> None:
         if self._gambler is not None:
             shapes.needs_parameters(sims.n_dims)
-        scores = Scores.of(sims)
+        scores = Stakes.of(sims)
         if not self.n_sims:
-            self._scores, self._wealth = scores, Wealth.initial(len(scores.names))
-        same_scores(scores.shares, self._scores.shares, self._scores.names)
+            self._stakes, self._wealth = scores, Wealth.initial(len(scores.names))
+        same_scores(scores.shares, self._stakes.shares, self._stakes.names)
         if self._gambler is not None and self.n_sims:
             same_observations(sims.x, self._gambler.x)
         self.n_dropped += sims.n_dropped
@@ -197,7 +197,7 @@ class Monitor:
 
     def _total(self) -> float:
         """Return the logarithm of the mean capital of all who bet."""
-        ranks = float(log_mean(self._wealth.log_e(), np.array(self._scores.shares)))
+        ranks = float(log_mean(self._wealth.log_e(), np.array(self._stakes.shares)))
         if self._gambler is None:
             return ranks
         shares = np.array([1 - _ADVERSARY_SHARE, _ADVERSARY_SHARE])
@@ -244,7 +244,7 @@ class Monitor:
     @property
     def scores(self) -> dict[str, float]:
         """The e-value of each score alone, of which `e_value` is a weighted mean."""
-        found = dict(zip(self._scores.names, self._wealth.log_e(), strict=True))
+        found = dict(zip(self._stakes.names, self._wealth.log_e(), strict=True))
         if self._gambler is not None:
             found[_ADVERSARY] = self._gambler.log_e
         return {name: _exp(float(log_e)) for name, log_e in found.items()}
@@ -275,7 +275,7 @@ class Monitor:
                     f"both monitors must have simulations to be merged, but {name} has 0: add "
                     f"some to it first, or go on with the other one."
                 )
-        same_scores(other._scores.shares, self._scores.shares, self._scores.names)
+        same_scores(other._stakes.shares, self._stakes.shares, self._stakes.names)
         both = copy(self)
         both._wealth = self._wealth.joined(other._wealth)
         if self._gambler is not None and other._gambler is not None:
@@ -305,11 +305,11 @@ class Monitor:
             "n_sims": self.n_sims,
             "n_dropped": self.n_dropped,
             "approximate": self.approximate,
-            "names": self._scores.names,
+            "names": self._stakes.names,
             "adversary": None if self._gambler is None else self._gambler.n_bets,
         }
         arrays = {
-            "shares": np.array(self._scores.shares),
+            "shares": np.array(self._stakes.shares),
             "log_capital": self._wealth.log_capital,
             "covered": self._wealth.covered,
             "log_e": np.array(self._log_e),
@@ -337,7 +337,7 @@ class Monitor:
         found.approximate = record.value("approximate", bool)
         names = record.texts("names")
         shares = record.floats("shares", len(names), low=0.0, high=1.0)
-        found._scores = Scores(names, tuple(shares.tolist()))
+        found._stakes = Stakes(names, tuple(shares.tolist()))
         found._wealth = Wealth.of_record(record, len(names), n_sims)
         n_looks = len(record.arrays.get("log_e", ()))
         if n_looks > n_sims or bool(n_looks) != bool(n_sims and names):

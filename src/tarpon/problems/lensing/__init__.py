@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ..._base import arguments, optional
-from ..._base.threads import each
+from ..._base.threads import over_ranges
 from ..._base.types import Array, Floats
 from .galaxies import Galaxies, pictures
 from .lens import Lens
@@ -128,7 +128,7 @@ class Lensing:
                 keep[k] = unit - step[k] * (shrink + gain @ seen)
                 pull[k] = step[k] * gain
 
-        each(fill, n_steps, keep.nbytes)
+        over_ranges(fill, n_steps, keep.nbytes)
         return Chain(keep, pull, np.sqrt(step), float(start))
 
     def sampler(self, *names: str, n_steps: int = 300, device: str = "cpu") -> "Sampler":
