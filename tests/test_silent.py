@@ -539,7 +539,7 @@ class TestDroppingIsNoLuck:
         x = np.random.default_rng(1).normal(size=(600, 3))
         check = tarpon.check(self.dropped(x[:, 1] > 1, x=x), n_swaps=99, rng=0)
         assert check.dropping.depends_on == ("x",)
-        assert "exact given that the dropped ones failed at random" in str(check)
+        assert "exact given that failures depend on the observations alone" in str(check)
         assert "depends on the observations (p = 0.002). The answer holds for" in str(check)
 
     def test_draws_that_fail_by_themselves_are_noticed(self):

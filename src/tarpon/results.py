@@ -187,7 +187,7 @@ class Result:
             "n_sims": self.ranks.n_sims,
             "draws": asdict(self.draws),
             "n_dropped": self.n_dropped,
-            "dropping": self.dropping.to_dict(),
+            "dropping": self.dropping.to_dict() if self.n_dropped else None,
             "seed": self.seed,
             "settings": self.settings,
             "versions": disk.versions(),

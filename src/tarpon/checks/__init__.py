@@ -177,7 +177,7 @@ class Check:
             "n_sims": self.n_sims,
             "draws": asdict(self.draws),
             "n_dropped": self.n_dropped,
-            "dropping": self.dropping.to_dict(),
+            "dropping": self.dropping.to_dict() if self.n_dropped else None,
             "n_swaps": self.n_swaps,
             "seed": self.seed,
             "evidence": self.evidence.to_dict(),

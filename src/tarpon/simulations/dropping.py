@@ -82,8 +82,9 @@ class Dropping:
         exact = "approximate" if approximate else "exact"
         if not n_dropped:
             return exact
-        if self.doubtful:
-            return f"{exact} only if failures depend on the observations alone"
+        if self.depends_on:
+            given = "only if" if self.doubtful else "given that"
+            return f"{exact} {given} failures depend on the observations alone"
         return f"{exact} given that the dropped ones failed at random"
 
     def warning(self, n_dropped: int, n_sims: int) -> str | None:
