@@ -244,8 +244,9 @@ def finds(n_rounds, n_calls, seconds, seed=0):
                 sys.stdout.flush()
 
     for k in range(n_rounds):
-        if time.monotonic() < end:
-            seeded(seed + k)(one)()
+        if time.monotonic() > end:
+            break
+        seeded(seed + k)(one)()
     sys.stdout.write(f"{n_done.total()} calls of {len(n_done)} functions, {len(found)} finds\n")
     return found
 

@@ -149,8 +149,9 @@ def several(name: str, given: Iterable[_T], wanted: str) -> Iterable[_T]:
 
 
 def _iterable(value: object) -> bool:
-    """Return whether there is something to go over, which arrays without axes lack."""
-    return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
+    """Return whether there is something to go over, unlike arrays without axes or sparse ones."""
+    listed = getattr(value, "ndim", 1) != 0 and not hasattr(value, "nnz")
+    return isinstance(value, Iterable) and listed
 
 
 def words(name: str, given: Sequence[str], n: int, what: str, most: int = 200) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def text(path: str | Path, what: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read as {what}: {error}.") from error
+        raise ValueError(f"{str(path)!r} cannot be read as {what}: {clean(error)}.") from error
 
 
 def table(path: str | Path, rows: Sequence[str], delimiter: str | None, n_columns: int) -> Array:
@@ -106,7 +106,8 @@ def table(path: str | Path, rows: Sequence[str], delimiter: str | None, n_column
     try:
         numbers = np.loadtxt(rows, delimiter=delimiter, ndmin=2) if rows else np.empty((0, 0))
     except ValueError as error:
-        raise ValueError(f"{str(path)!r} is not a table of numbers: {error}.") from error
+        said = clean(str(error).rstrip("."))
+        raise ValueError(f"{str(path)!r} is not a table of numbers: {said}.") from error
     if numbers.shape[1] != n_columns or not len(numbers):
         raise ValueError(
             f"{str(path)!r} must have {n_columns} columns of numbers, but is {numbers.shape}."
