@@ -23,10 +23,10 @@ LAYOUTS = {
 }
 BOTH_ORDERS = [LAYOUTS["draws first"], LAYOUTS["simulations first"]]
 LENGTHS = {
-    "closer": lambda d, weight: (weight * d**2).sum(axis=-1),
-    "closer_l1": lambda d, weight: (weight * abs(d)).sum(axis=-1),
-    "closer_periodic": lambda d, weight, period: (
-        weight * (d - np.where(np.isinf(period), 0, period) * np.rint(d / period)) ** 2
+    "closer": lambda d, scale: ((scale * d) ** 2).sum(axis=-1),
+    "closer_l1": lambda d, scale: (scale * abs(d)).sum(axis=-1),
+    "closer_periodic": lambda d, scale, period: (
+        (scale * (d - np.where(np.isinf(period), 0, period) * np.rint(d / period))) ** 2
     ).sum(axis=-1),
 }
 # Where distances cancel: (offset of all points, width of the posterior), references within 1.
@@ -92,14 +92,14 @@ def agree_on(name, backend, samples, theta, centres, *more):
     (65, 30, 10),
 )
 def test_counts_are_those_of_the_definition(backend, layout, dtype, shape):
-    samples, theta, centres, weight = points(*shape, dtype)
+    samples, theta, centres, scale = points(*shape, dtype)
     samples = layout(samples)
     if samples.shape != shape:
         pytest.skip("the layout does not keep this shape")
     period = np.where(np.arange(shape[2]) % 2, np.inf, 12.0)
-    agree_on("closer", backend, samples, theta, centres, weight)
-    agree_on("closer_l1", backend, samples, theta, centres, weight)
-    agree_on("closer_periodic", backend, samples, theta, centres, weight, period)
+    agree_on("closer", backend, samples, theta, centres, scale)
+    agree_on("closer_l1", backend, samples, theta, centres, scale)
+    agree_on("closer_periodic", backend, samples, theta, centres, scale, period)
     agree(backend.smaller(samples, theta), _numpy.smaller(samples, theta))
     for mine, yours in zip(backend.extent(samples), _numpy.extent(samples), strict=True):
         np.testing.assert_array_equal(mine, yours)
@@ -116,9 +116,9 @@ def test_counts_are_those_of_the_definition(backend, layout, dtype, shape):
 )
 def test_rows_of_every_length_are_counted(backend, order, dtype, n_dims):
     for n_draws in (3, 8, 37):
-        samples, theta, centres, weight = points(n_draws, 6, n_dims, dtype)
+        samples, theta, centres, scale = points(n_draws, 6, n_dims, dtype)
         samples[1] = theta
-        agree_on("closer", backend, order(samples), theta, centres, weight)
+        agree_on("closer", backend, order(samples), theta, centres, scale)
 
 
 @every_backend
@@ -126,15 +126,15 @@ def test_rows_of_every_length_are_counted(backend, order, dtype, n_dims):
 @some_fast("dtype", ["f2", "f4", "f8"], "f4")
 @pytest.mark.parametrize("n_dims", [3, 8, 13, 33])
 def test_values_that_are_not_finite_count_as_in_the_definition(backend, order, dtype, n_dims):
-    samples, theta, centres, weight = points(3 * n_dims + 20, 6, n_dims, dtype)
+    samples, theta, centres, scale = points(3 * n_dims + 20, 6, n_dims, dtype)
     every = np.arange(n_dims)
     for first, value in enumerate((np.nan, np.inf, -np.inf)):
         samples[first * n_dims + every, :, every] = value
     bad, good = order(samples), order(samples[3 * n_dims :])
     for name in ("closer", "closer_l1"):
         count, definition = getattr(backend, name), getattr(_numpy, name)
-        agree(count(bad, theta, centres, weight), definition(bad, theta, centres, weight))
-        agree(count(bad, theta, centres, weight), count(good, theta, centres, weight))
+        agree(count(bad, theta, centres, scale), definition(bad, theta, centres, scale))
+        agree(count(bad, theta, centres, scale), count(good, theta, centres, scale))
 
 
 @every_backend
@@ -157,9 +157,9 @@ def test_mirror_images_of_the_truth_are_ties(backend, n_dims):
     theta = rng.integers(-50, 50, size=(20, n_dims)).astype("f4")
     centres = rng.integers(-50, 50, size=(20, n_dims)).astype(float)
     samples = np.where(rng.random((40, 20, n_dims)) < 0.5, theta, 2 * centres - theta).astype("f4")
-    weight = rng.uniform(0.5, 2.0, size=n_dims)
+    scale = rng.uniform(0.5, 2.0, size=n_dims)
     for order in BOTH_ORDERS:
-        below, equal = backend.closer(order(samples), theta, centres, weight)
+        below, equal = backend.closer(order(samples), theta, centres, scale)
         assert (below == 0).all()
         assert (equal == 40).all()
 
@@ -170,11 +170,11 @@ def test_extra_memory_does_not_grow_with_the_samples(dtype, n_dims):
     n_sims = 4_000_000 // n_dims
     theta = np.zeros((n_sims, n_dims), dtype=dtype)
     samples = np.broadcast_to(theta, (20, n_sims, n_dims))  # in no memory of its own
-    centres, weight = np.broadcast_to(1.0, theta.shape), np.ones(n_dims)
-    _kernels.closer(samples[:, :10], theta[:10], centres[:10], weight)
+    centres, scale = np.broadcast_to(1.0, theta.shape), np.ones(n_dims)
+    _kernels.closer(samples[:, :10], theta[:10], centres[:10], scale)
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    counts = _kernels.closer(samples, theta, centres, weight)
+    counts = _kernels.closer(samples, theta, centres, scale)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak - before - counts[0].nbytes - counts[1].nbytes < 32e6
@@ -184,17 +184,17 @@ def test_extra_memory_does_not_grow_with_the_samples(dtype, n_dims):
 @some_fast("dtype", ["f4", "f8"], "f4")
 @some_fast("n_dims", [1, 2, 7, 20, 200], 20, 200)
 def test_copies_of_the_truth_are_ties_always(backend, dtype, n_dims):
-    _, theta, centres, weight = points(1, 50, n_dims, dtype)
+    _, theta, centres, scale = points(1, 50, n_dims, dtype)
     samples = np.repeat(theta[None], 13, axis=0)
     period = np.full(n_dims, 7.0)
     for count in (
-        backend.closer(samples, theta, centres, weight),
-        backend.closer_l1(samples, theta, centres, weight),
-        backend.closer_periodic(samples, theta, centres, weight, period),
+        backend.closer(samples, theta, centres, scale),
+        backend.closer_l1(samples, theta, centres, scale),
+        backend.closer_periodic(samples, theta, centres, scale, period),
         backend.smaller(samples, theta),
-        _numpy.closer(samples, theta, centres, weight),
-        _numpy.closer_l1(samples, theta, centres, weight),
-        _numpy.closer_periodic(samples, theta, centres, weight, period),
+        _numpy.closer(samples, theta, centres, scale),
+        _numpy.closer_l1(samples, theta, centres, scale),
+        _numpy.closer_periodic(samples, theta, centres, scale, period),
     ):
         assert (count[0] == 0).all()
         assert (count[1] == 13).all()
@@ -237,11 +237,11 @@ def test_extent_shows_nan(backend, layout):
 
 @every_backend
 def test_nan_draws_never_count(backend):
-    samples, theta, centres, weight = points(40, 20, 6)
+    samples, theta, centres, scale = points(40, 20, 6)
     samples[::2, :, 3] = np.nan
     kept = samples[1::2]
-    agree(backend.closer(samples, theta, centres, weight),
-          backend.closer(kept, theta, centres, weight))  # fmt: skip
+    agree(backend.closer(samples, theta, centres, scale),
+          backend.closer(kept, theta, centres, scale))  # fmt: skip
 
 
 @pytest.mark.slow
@@ -273,19 +273,19 @@ def test_the_number_of_threads_changes_nothing(tmp_path):
 @pytest.mark.parametrize("name", ["closer", "closer_l1", "closer_periodic"])
 @pytest.mark.parametrize("by_product", [True, False])
 def test_several_centres_are_counted_as_each_of_them(monkeypatch, name, n_dims, dtype, by_product):
-    samples, theta, _, weight = points(57, 11, n_dims, dtype)
+    samples, theta, _, scale = points(57, 11, n_dims, dtype)
     samples[5] = theta.astype(dtype)  # a tie, wherever the centre is
     theta = theta.astype(dtype)
     centres = np.random.default_rng(1).uniform(0, 20, size=(11, 4, n_dims))
     more = (np.full(n_dims, 7.0),) if name == "closer_periodic" else ()
     if by_product:
         monkeypatch.setattr(_kernels, "_LEAST_FOR_PRODUCT", 0)
-    together = getattr(_kernels, name)(samples, theta, centres, weight, *more)
-    defined = getattr(_numpy, name)(samples, theta, centres, weight, *more)
+    together = getattr(_kernels, name)(samples, theta, centres, scale, *more)
+    defined = getattr(_numpy, name)(samples, theta, centres, scale, *more)
     assert together[0].shape == (11, 4)
     assert (together[1] >= 1).all()
     for k in range(4):
-        alone = getattr(_numpy, name)(samples, theta, centres[:, k], weight, *more)
+        alone = getattr(_numpy, name)(samples, theta, centres[:, k], scale, *more)
         np.testing.assert_array_equal([counts[:, k] for counts in defined], alone)
         # Rounding may turn a draw that is as close as the truth to 7 digits, of some hundreds.
         assert abs(np.array([counts[:, k] for counts in together]) - alone).max() <= 1

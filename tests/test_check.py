@@ -2,6 +2,8 @@
 
 import json
 import re
+import time
+import tracemalloc
 from dataclasses import replace
 from functools import cache, partial
 
@@ -11,8 +13,9 @@ from scipy.stats import binom
 
 import tarpon
 from tarpon import Simulations, references
+from tarpon._base import arguments
 from tarpon._base.text import Estimate
-from tarpon.checks import words
+from tarpon.checks import families, labellings, words
 from tarpon.checks.findings import Finding, Kind
 from tarpon.checks.parameters import measure
 from tarpon.checks.power import Detectable
@@ -413,6 +416,25 @@ class TestSizes:
             tarpon.check(sims, n_swaps=fewest - 1, level=level)
         assert tarpon.check(sims, n_swaps=fewest, level=level, rng=0).n_swaps == fewest
 
+    def test_swaps_that_do_not_fit_into_memory_are_refused_at_once(self):
+        sims = zoo("exact", n_dims=3, rng=0)
+        start = time.monotonic()
+        with pytest.raises(ValueError, match=r"`n_swaps` = 1000000000 would take about .* TB"):
+            tarpon.check(sims, n_swaps=10**9)
+        assert time.monotonic() - start < 5
+        labellings.affordable_swaps(9_999, sims, 3)
+
+    @pytest.mark.slow
+    def test_the_memory_of_swaps_is_known_beforehand(self, monkeypatch):
+        sims = zoo("exact", n_dims=3, n_sims=400, rng=0)
+        said = []
+        monkeypatch.setattr(arguments, "affordable", lambda n_bytes, *_: said.append(n_bytes))
+        tracemalloc.start()
+        tarpon.check(sims, n_swaps=20_000, rng=0)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert 0.5 * peak < said[0] < 2 * peak
+
     def test_parts_of_swaps_are_refused(self):
         with pytest.raises(TypeError, match=r"`n_swaps` must be a whole number, but got 99\.5"):
             tarpon.check(zoo("exact", rng=0), n_swaps=99.5)
@@ -425,6 +447,42 @@ class TestObservations:
         x = (sims.x @ rng.normal(size=(2, 500))).reshape(300, 20, 25)
         found = tarpon.check(sims.samples, sims.theta, x=x, rng=0, n_swaps=199)
         assert found.p_value == 1 / 200
+
+    def test_a_million_numbers_are_reduced_in_seconds(self):
+        sims = zoo("exact", n_sims=30, n_draws=50, rng=0)
+        x = np.random.default_rng(1).normal(size=(30, 10**6)).astype(np.float32)
+        start = time.process_time()
+        first = tarpon.check(sims.samples, sims.theta, x=x, rng=0)
+        assert time.process_time() - start < 20  # it was 66 s, most of it on one processor
+        assert 0 < first.p_value <= 1
+        x[3, -1] = np.inf
+        with pytest.raises(ValueError, match=r"observations .* must be finite"):
+            tarpon.check(sims.samples, sims.theta, x=x, rng=0)
+
+    def test_wide_observations_have_the_components_of_narrow_ones(self, monkeypatch, tmp_path):
+        rng = np.random.default_rng(2)
+        strength = np.geomspace(30, 1, 6)[:, None]
+        x = rng.normal(size=(80, 6)) @ (strength * rng.normal(size=(6, 300)))
+        x += 0.01 * rng.normal(size=x.shape)
+        x[:, 7] = 5.0  # never varies, and counts for nothing
+        usual = families.features(x, np.random.default_rng(0))
+        monkeypatch.setattr(families, "_WIDE", 200)
+        np.save(tmp_path / "x.npy", x)
+        stored = Simulations(
+            np.zeros((9, 80, 1)), np.ones((80, 1)), x=np.load(tmp_path / "x.npy", mmap_mode="r")
+        ).x
+        for data in (x, x.reshape(80, 20, 15), np.asfortranarray(x), stored):
+            wide = families.features(data, np.random.default_rng(0))
+            assert wide.shape == usual.shape == (80, 64)
+            overlap = np.linalg.svd(wide[:, :6].T @ usual[:, :6] / 80, compute_uv=False)
+            assert overlap.min() > 1 - 1e-6
+        other = families.features(rng.normal(size=x.shape), np.random.default_rng(0))
+        assert np.linalg.svd(other[:, :6].T @ usual[:, :6] / 80, compute_uv=False).min() < 0.9
+
+    def test_a_flaw_that_follows_wide_observations_is_seen(self):
+        sims = zoo("prior", n_dims=2, n_sims=300, rng=0)
+        x = (sims.x @ np.random.default_rng(1).normal(size=(2, 70_000))).astype(np.float32)
+        assert tarpon.check(sims.samples, sims.theta, x=x, rng=0, n_swaps=199).p_value == 1 / 200
 
     def test_a_summary_says_what_matters(self):
         sims = zoo("prior", n_dims=1, n_sims=200, rng=0)

@@ -36,12 +36,12 @@ def agree(ours, expected):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int32"])
 @pytest.mark.parametrize("n_dims", [1, 3, 40])
 def test_counts_are_those_of_the_definition(dtype, n_dims):
-    samples, theta, centres, weight = points(37, 9, n_dims, dtype)
+    samples, theta, centres, scale = points(37, 9, n_dims, dtype)
     wide = [np.asarray(a).astype(float) for a in (samples, theta)]
     period = np.where(np.arange(n_dims) % 2, np.inf, 12.0)
     several = centres[:, None] + np.arange(3.0)[:, None]
     for name, more in (
-        ("closer", (weight,)), ("closer_l1", (weight,)), ("closer_periodic", (weight, period)),
+        ("closer", (scale,)), ("closer_l1", (scale,)), ("closer_periodic", (scale, period)),
     ):  # fmt: skip
         ours, by_numpy = getattr(_jax, name), getattr(_numpy, name)
         agree(ours(samples, theta, centres, *more), by_numpy(*wide, centres, *more))
@@ -55,9 +55,9 @@ def test_counts_are_those_of_the_definition(dtype, n_dims):
 
 
 def test_copies_of_the_truth_are_ties_and_nan_never_counts():
-    samples, theta, centres, weight = points(1, 9, 7, "float32")
+    samples, theta, centres, scale = points(1, 9, 7, "float32")
     samples = jnp.repeat(theta[None], 13, axis=0).at[4, :, 2].set(jnp.nan)
-    below, equal = _jax.closer(samples, theta, centres, weight)
+    below, equal = _jax.closer(samples, theta, centres, scale)
     assert (below == 0).all()
     assert (equal == 12).all()
 

@@ -7,10 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 import tarpon
-from tarpon import Monitor, Simulations, metrics
+from tarpon import Monitor, Simulations, metrics, regions
 from tarpon.adapters import files
 from tarpon.cli import main
-from tarpon.references import Fixed, Several, Uniform
+from tarpon.references import Centre, Fixed, Learned, Normal, Posterior, Several, Uniform
+from tarpon.simulations.dropping import Dropping
 
 FALSE_ALARM = 1e-6  # of each statistical test, should a seed or a stream ever change
 
@@ -331,3 +332,272 @@ class TestMissingChunksAreNamed:
         assert "lacks 1 of 10 chunks (c/0/3/0)" in " ".join(said.stdout.split())
         said = CliRunner().invoke(main, ["inspect", str(path), "--json"])
         assert "c/0/3/0" in json.loads(said.stdout)["warnings"][0]
+
+
+POOL = study(n_sims=300, seed=1)
+
+
+def tarp(**options):
+    """Return a test of draws, truths, observations and their unit by TARP."""
+    return lambda samples, theta, x, unit: tarpon.tarp(
+        samples, theta, x=x, rng=0, **{name: value(unit) for name, value in options.items()}
+    )
+
+
+TESTS = {
+    "L2": tarp(),
+    "L1": tarp(metric=lambda unit: metrics.L1(), reference=lambda unit: Centre()),
+    "Lp": tarp(metric=lambda unit: metrics.Lp(3), reference=lambda unit: Normal()),
+    "Weighted": tarp(
+        metric=lambda unit: metrics.Weighted([1, 2]), reference=lambda unit: Several(n=2)
+    ),
+    "Periodic": tarp(metric=lambda unit: metrics.Periodic([40 * unit[0], np.inf])),
+    "Mahalanobis": tarp(
+        metric=lambda unit: metrics.Mahalanobis(), reference=lambda unit: Posterior()
+    ),
+    "own scale": tarp(metric=metrics.L2, reference=lambda unit: Fixed(3 * unit)),
+    "Learned": tarp(reference=lambda unit: Learned(unit * POOL[1], unit * POOL[2], "ridge")),
+    "sbc": lambda samples, theta, x, unit: tarpon.sbc(samples, theta, rng=0),
+    "check": lambda samples, theta, x, unit: tarpon.check(samples, theta, n_swaps=99, rng=0),
+    "check x": lambda samples, theta, x, unit: tarpon.check(
+        samples, theta, x=np.repeat(x, 40, axis=1), n_swaps=99, rng=0
+    ),
+    "Monitor": lambda samples, theta, x, unit: Monitor(rng=0).add(samples, theta),
+    "adversary": lambda samples, theta, x, unit: Monitor(
+        adversary=tarpon.adversaries.Quadratic(), rng=0
+    ).add(samples, theta, x=x),
+}
+
+
+class TestUnitsDoNotMatter:
+    """A power of two changes no digit, so nothing may change; nor by more than chance for 10."""
+
+    exact, theta, x = study(n_sims=100, n_draws=49)
+    wrong = exact + 2
+    units = (
+        2.0**-990,
+        2.0**-500,
+        2.0**500,
+        2.0**990,
+        (2.0**-530, 2.0**500),
+        (2.0**990, 2.0**-990),
+    )
+
+    def p_values(self, test, unit):
+        """Return the p-values of exact and of wrong posteriors."""
+        unit = np.broadcast_to(np.asarray(unit, dtype=float), (2,))
+        more = unit * self.theta, unit * self.x, unit
+        return [TESTS[test](unit * samples, *more).p_value for samples in (self.exact, self.wrong)]
+
+    @pytest.mark.parametrize("test", TESTS)
+    def test_of_any_parameter(self, test):
+        ordinary = self.p_values(test, 1.0)
+        assert ordinary[0] > FALSE_ALARM
+        assert ordinary[1] <= (0.01 if test.startswith("check") else FALSE_ALARM)
+        for unit in self.units:
+            assert self.p_values(test, unit) == ordinary, unit
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("test", TESTS)
+    def test_in_powers_of_ten(self, test):
+        for power in range(-300, 301, 50):
+            exact, wrong = self.p_values(test, 10.0**power)
+            assert exact > FALSE_ALARM
+            assert wrong <= (0.01 if test.startswith("check") else FALSE_ALARM)
+
+    @pytest.mark.parametrize("unit", [2.0**-110, 2.0**110, (2.0**-100, 2.0**100)])
+    def test_in_single_precision(self, unit):
+        samples, theta = self.wrong.astype(np.float32), self.theta.astype(np.float32)
+        unit = np.broadcast_to(np.asarray(unit, dtype=np.float32), (2,))
+        for test in ("L2", "L1", "Weighted", "check", "Monitor"):
+            ordinary, here = (
+                TESTS[test](one * samples, one * theta, None, None).p_value
+                for one in (np.ones(2, np.float32), unit)
+            )
+            assert here == ordinary
+
+    def test_where_draws_are_stored_weighted_or_of_unequal_number(self, tmp_path):
+        weights = {
+            "log_weights": -0.1 * np.square(self.exact).sum(axis=-1),
+            "log_weights_theta": -0.1 * np.square(self.theta).sum(axis=-1),
+        }
+        found = []
+        for unit in (1.0, 2.0**-800, 2.0**800):
+            samples, theta = unit * self.exact, unit * self.theta
+            np.save(tmp_path / "samples.npy", samples)
+            stored = np.load(tmp_path / "samples.npy", mmap_mode="r")
+            rows = [samples[: 30 + i % 9, i] for i in range(100)]
+            studies = [Simulations(stored, theta), Simulations(rows, theta)]
+            studies.append(Simulations(samples, theta, **weights))
+            checks = [tarpon.check(sims, n_swaps=49, rng=0) for sims in studies]
+            found.append([(check.families, check.parameters) for check in checks])
+        assert found[0] == found[1] == found[2]
+
+    def test_to_scores_of_ones_own(self):
+        """They see parameters in their own units, and so do trends."""
+        for unit in (1.0, 2.0**-800, 2.0**800):
+            seen = []
+
+            def size(theta, x, unit=unit, seen=seen):
+                seen.append(float(abs(theta).max() / unit))
+                return theta.sum(axis=-1) / unit
+
+            scores = {
+                "sum": size,
+                "ball": regions.Balls(np.zeros((100, 2)), metrics.L2(scale=unit)),
+                "centre": regions.FromCentre(),
+            }
+            check = tarpon.check(
+                unit * self.wrong, unit * self.theta, scores=scores, n_swaps=49, rng=0
+            )
+            place = check.evidence.slopes.worst[0].place[0] / unit
+            if unit == 1.0:
+                expected = max(seen), place, check.p_value
+            assert (max(seen), place, check.p_value) == expected
+
+    @pytest.mark.parametrize(
+        ("dtype", "unit", "text"),
+        [
+            (
+                float,
+                1e302,
+                "`theta_0` lies between .* above 1e301 .* double precision. Give it in",
+            ),
+            (float, 1e-304, "within 1e-301 leave no room to compute in double precision"),
+            (np.float32, 1e37, "above 1e36 .* other units or in double precision"),
+            (np.float32, 1e-38, "within 1e-36 leave no room to compute in single precision"),
+        ],
+    )
+    def test_or_they_are_refused_where_precision_ends(self, dtype, unit, text):
+        with pytest.raises(ValueError, match=text):
+            tarpon.tarp((unit * self.exact).astype(dtype), (unit * self.theta).astype(dtype))
+
+
+class TestDroppingIsNoLuck:
+    samples, theta, x = study(n_sims=600, seed=3)
+
+    def dropped(self, failed, **more):
+        samples = np.where(failed[:, None], np.nan, self.samples)
+        return Simulations(samples, self.theta, on_invalid="drop", **more)
+
+    def by_parameters(self, **more):
+        return self.dropped(self.theta[:, 0] > 0.8, **more)
+
+    def by_chance(self, **more):
+        return self.dropped(np.random.default_rng(0).random(600) < 0.2, **more)
+
+    def test_where_failures_depend_on_the_parameters(self):
+        """An exact posterior looks biased, and nothing calls that exact without a word."""
+        check = tarpon.check(self.by_parameters(x=self.x), rng=0)
+        assert check.outcome == "inaccurate"
+        assert check.dropping.depends_on == ("truths", "x")
+        said = str(check)
+        assert "(exact only if failures depend on the observations alone, 999 swaps)" in said
+        assert "which ones depends on the truths of theta_0 and the observations" in said
+        assert "accurate ones look wrong" in said
+        assert said.count("exact") == 1
+        assert "; in doubt, since which simulations were dropped" in repr(check)
+        assert check.to_dict()["dropping"]["depends_on"] == ["truths", "x"]
+
+    @pytest.mark.parametrize("test", [tarpon.tarp, tarpon.sbc])
+    def test_other_tests_say_so_too(self, test, tmp_path):
+        with pytest.warns(UserWarning, match=r"depends on the truths of theta_0 \(p = 0.001\)"):
+            result = test(self.by_parameters(), rng=0)
+        assert "in doubt, since which simulations were dropped" in result.verdict
+        assert "in doubt" in repr(result)
+        result.save(tmp_path / "a.npz")
+        again = tarpon.load(tmp_path / "a.npz")
+        assert again.verdict == result.verdict
+        assert again.to_dict() == result.to_dict()
+        assert "in doubt" not in test(self.by_chance(), rng=0).verdict
+
+    def test_monitors_too(self):
+        with pytest.warns(UserWarning, match="depends on the truths of theta_0"):
+            monitor = Monitor(rng=0).add(self.by_parameters())
+        assert "given that the dropped ones failed at random" in repr(monitor)
+        assert "at random" not in repr(Monitor(rng=0).add(self.samples, self.theta))
+
+    def test_the_report_says_it_wherever_it_says_exact(self):
+        check = tarpon.check(self.by_parameters(), n_swaps=99, rng=0)
+        page = " ".join(tarpon.report.html(check).split())
+        page = page.replace("exact tests of posterior accuracy", "")  # what to cite
+        assert page.count("exact only if failures depend on the observations alone") > 3
+        assert page.count("exact") == page.count("exact only if failures")
+        assert "<strong>Warning.</strong>" in page
+
+    def test_while_chance_is_what_it_is_given(self):
+        check = tarpon.check(self.by_chance(x=self.x), rng=0)
+        assert check.p_value > 0.001
+        assert check.dropping.depends_on == ()
+        assert "(exact given that the dropped ones failed at random, 999 swaps)" in str(check)
+        whole = tarpon.check(self.samples, self.theta, x=self.x, rng=0)
+        assert "(exact, 999 swaps)" in str(whole)
+        assert whole.dropping == Dropping()
+
+    def test_observations_alone_leave_the_answer_exact(self):
+        """Truths do not follow these observations, so only those tell."""
+        x = np.random.default_rng(1).normal(size=(600, 3))
+        check = tarpon.check(self.dropped(x[:, 1] > 1, x=x), n_swaps=99, rng=0)
+        assert check.dropping.depends_on == ("x",)
+        assert "exact given that failures depend on the observations alone" in str(check)
+        assert "depends on the observations (p = 0.002). The answer holds for" in str(check)
+
+    def test_draws_that_fail_by_themselves_are_noticed(self):
+        """Those in both tails have no density, so truths are kept there and draws are not."""
+        rng = np.random.default_rng(0)
+        draws, theta = rng.normal(size=(3, 2000, 1)), rng.normal(size=(2000, 1))
+        log_prob = np.where(abs(draws[..., 0]) > 1.5, np.nan, 0.0)
+        sims = Simulations(
+            draws,
+            theta,
+            log_prob_samples=log_prob,
+            log_prob_theta=np.zeros(2000),
+            on_invalid="drop",
+        )
+        with pytest.warns(UserWarning, match="depends on the draws of theta_0"):
+            assert "in doubt" in tarpon.sbc(sims, rng=0).verdict
+
+    def test_both_tails_tell_as_one_does(self):
+        assert self.dropped(abs(self.theta[:, 1]) > 1.5)._dropping.where == "theta_1"
+        assert self.dropped(abs(self.theta[:, 1]) > 1.5)._dropping.doubtful
+
+    def test_stored_draws_are_compared_as_those_in_memory(self, tmp_path):
+        for failed in (self.theta[:, 0] > 0.8, np.random.default_rng(0).random(600) < 0.2):
+            samples = np.where(failed[:, None], np.nan, self.samples)
+            samples[5:, failed] = self.samples[5:, failed]
+            np.save(tmp_path / "samples.npy", samples)
+            stored = np.load(tmp_path / "samples.npy", mmap_mode="r")
+            found = [
+                tarpon.check(
+                    Simulations(draws, self.theta, x=self.x, on_invalid="drop"), n_swaps=99, rng=0
+                ).dropping
+                for draws in (samples, stored)
+            ]
+            assert found[0] == found[1]
+            assert found[0].draws is not None
+
+    def test_truths_that_are_missing_themselves_prove_nothing(self):
+        theta = self.theta.copy()
+        theta[::7] = np.nan
+        dropping = tarpon.sbc(Simulations(self.samples, theta, on_invalid="drop"), rng=0).dropping
+        assert dropping.truths is None
+        assert dropping.draws is not None
+        densities = Simulations.of_densities(
+            np.where(np.arange(50) % 5, 0.0, np.nan) + np.zeros((9, 50)),
+            np.zeros(50),
+            on_invalid="drop",
+        )
+        assert tarpon.hpd(densities, rng=0).dropping == Dropping()
+
+    @pytest.mark.slow
+    def test_failures_at_random_raise_a_false_alarm_in_one_percent(self):
+        """Of 500 studies at 1 %, more than 20 raise one with a probability of 1e-7."""
+        alarms = 0
+        for seed in range(500):
+            rng = np.random.default_rng([7, seed])
+            theta = rng.normal(size=(60, 2))
+            x, draws = theta + rng.normal(size=(60, 2)), theta / 2 + rng.normal(size=(5, 60, 2))
+            draws[: rng.integers(1, 6), rng.permutation(60)[:6]] = np.nan
+            sims = Simulations(draws, theta, x=x, on_invalid="drop")
+            alarms += bool(sims._dropping.depends_on)
+        assert alarms <= 20

@@ -25,8 +25,7 @@ def test_keeps_arrays_as_they_are():
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "i8", "u1", "?"])
 def test_keeps_every_precision(dtype):
     samples, theta = (
-        (np.trunc(10 * array) > 0 if dtype == "?" else 10 * array).astype(dtype)
-        for array in (SAMPLES, THETA)
+        points > 0 if dtype == "?" else (10 * points).astype(dtype) for points in (SAMPLES, THETA)
     )
     sims = Simulations(samples, theta)
     assert sims.samples.dtype == dtype

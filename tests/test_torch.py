@@ -74,11 +74,11 @@ def agree(ours, expected, near_ties=NEAR_TIES):
         assert abs(mine - yours).sum() <= near_ties
 
 
-def compare(samples, theta, centres, weight, order):
+def compare(samples, theta, centres, scale, order):
     moved = order(samples)
-    period = np.where(np.arange(len(weight)) % 2, np.inf, 12.0)
+    period = np.where(np.arange(len(scale)) % 2, np.inf, 12.0)
     for name, more in (
-        ("closer", (weight,)), ("closer_l1", (weight,)), ("closer_periodic", (weight, period)),
+        ("closer", (scale,)), ("closer_l1", (scale,)), ("closer_periodic", (scale, period)),
     ):  # fmt: skip
         ours, by_numpy = getattr(_torch, name), getattr(_numpy, name)
         agree(ours(moved, theta, centres, *more),
@@ -86,14 +86,14 @@ def compare(samples, theta, centres, weight, order):
     agree(_torch.smaller(moved, theta), definition(_numpy.smaller, samples, theta), 0)
 
 
-def compare_many(samples, theta, centres, weight, order, n_centres):
-    shifts = np.random.default_rng(1).normal(size=(len(theta), n_centres, theta.shape[1]))
+def compare_many(samples, theta, centres, scale, order, n_centers):
+    shifts = np.random.default_rng(1).normal(size=(len(theta), n_centers, theta.shape[1]))
     several = centres[:, None] + shifts
     for name in ("closer", "closer_l1"):
-        below, equal = getattr(_torch, name)(order(samples), theta, several, weight)
-        assert below.shape == equal.shape == (len(theta), n_centres)
-        for k in range(n_centres):
-            one = definition(getattr(_numpy, name), samples, theta, several[:, k], weight)
+        below, equal = getattr(_torch, name)(order(samples), theta, several, scale)
+        assert below.shape == equal.shape == (len(theta), n_centers)
+        for k in range(n_centers):
+            one = definition(getattr(_numpy, name), samples, theta, several[:, k], scale)
             agree((below[:, k], equal[:, k]), one)
 
 
@@ -119,10 +119,10 @@ def test_counts_on_a_gpu_are_those_of_the_definition(n_dims):
     # Every case is compiled anew, so each precision takes the orders in turn.
     orders = ["draws first", "simulations first"]
     for turn, dtype in enumerate(DTYPES):
-        samples, theta, centres, weight = points(700, 30, n_dims, dtype, "cuda")
-        expected = definition(_numpy.closer, samples, theta, centres, weight)
+        samples, theta, centres, scale = points(700, 30, n_dims, dtype, "cuda")
+        expected = definition(_numpy.closer, samples, theta, centres, scale)
         for order in orders if dtype == "float32" else [orders[(turn + n_dims) % 2]]:
-            agree(_torch.closer(ORDERS[order](samples), theta, centres, weight), expected)
+            agree(_torch.closer(ORDERS[order](samples), theta, centres, scale), expected)
 
 
 @gpu
@@ -149,14 +149,14 @@ def test_more_numbers_than_32_bits_can_count():
 @every_way
 @pytest.mark.parametrize("n_dims", [1, 7, 20, 200])
 def test_copies_of_the_truth_are_ties_always(way, n_dims):
-    _, theta, centres, weight = points(1, 20, n_dims, "float32", way)
+    _, theta, centres, scale = points(1, 20, n_dims, "float32", way)
     samples = theta[None].repeat(13, 1, 1)
     several = centres[:, None] + np.arange(3.0)[:, None]
     for counts in (
-        _torch.closer(samples, theta, centres, weight),
-        _torch.closer_l1(samples, theta, centres, weight),
-        _torch.closer_periodic(samples, theta, centres, weight, np.full(n_dims, 7.0)),
-        _torch.closer(samples, theta, several, weight),
+        _torch.closer(samples, theta, centres, scale),
+        _torch.closer_l1(samples, theta, centres, scale),
+        _torch.closer_periodic(samples, theta, centres, scale, np.full(n_dims, 7.0)),
+        _torch.closer(samples, theta, several, scale),
         _torch.smaller(samples, theta),
     ):
         assert (counts[0] == 0).all()
@@ -166,12 +166,12 @@ def test_copies_of_the_truth_are_ties_always(way, n_dims):
 @every_way
 @pytest.mark.parametrize("n_dims", [6, 40])
 def test_nan_draws_never_count(way, n_dims):
-    samples, theta, centres, weight = points(40, 5, n_dims, "float32", way)
+    samples, theta, centres, scale = points(40, 5, n_dims, "float32", way)
     samples[::2, :, 3] = np.nan
     several = np.stack([centres, centres + 1], axis=1)
     for around in (centres, several):
-        agree(_torch.closer(samples, theta, around, weight),
-              _torch.closer(samples[1::2], theta, around, weight), 0)  # fmt: skip
+        agree(_torch.closer(samples, theta, around, scale),
+              _torch.closer(samples[1::2], theta, around, scale), 0)  # fmt: skip
 
 
 @every_way

@@ -180,7 +180,7 @@ def _narrowest(
     levels = [alpha / (2 * len(tails.z)), 2.0]
     bounds = [tails.bounds(level) for level in levels]
     heights = [excess(ends) for ends in bounds]
-    while levels[1] > 1.0001 * levels[0] and _changes(*bounds) > _FEW:
+    while heights[1] > heights[0] and levels[1] > 1.0001 * levels[0] and _changes(*bounds) > _FEW:
         share = np.clip(-heights[0] / (heights[1] - heights[0]), 0.05, 0.95)
         level = float(levels[0] ** (1 - share) * levels[1] ** share)
         trial = tails.bounds(level)

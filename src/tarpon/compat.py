@@ -70,13 +70,13 @@ def get_tarp_coverage(
         if number is not None:
             arguments.sizes(**{name: number})
     place, distance = _reference(references), _metric(metric, norm)
-    rng = arguments.seed(seed, "seed")
+    resample, rng = arguments.flag("bootstrap", bootstrap), arguments.seed(seed, "seed")
     result = tarp(samples, theta, reference=place, metric=distance, rng=rng)
     level, n_sims = result.curve.level, result.ranks.n_sims
     if num_alpha_bins is None:
         num_alpha_bins = n_sims // 10 if n_sims >= _FEWEST_TO_BIN else _FEWEST_BINS
     alpha = np.linspace(0.0, 1.0, num_alpha_bins + 1)
-    if not bootstrap:
+    if not resample:
         return np.interp(alpha, level, result.curve.ecp), alpha
     arguments.sizes(num_bootstrap=num_bootstrap, num_alpha_bins=num_alpha_bins)
     curves = result.bootstrap(num_bootstrap, rng=result.seed)
@@ -92,4 +92,4 @@ def _reference(references: ArrayLike) -> Reference:
 
 def _metric(metric: str, norm: bool) -> Metric:
     kind = _METRICS[arguments.one_of("metric", metric, list(_METRICS))]
-    return kind() if norm else kind(scale=1.0)
+    return kind() if arguments.flag("norm", norm) else kind(scale=1.0)

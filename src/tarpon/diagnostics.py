@@ -12,7 +12,7 @@ from ._base.arrays import Results
 from ._base.types import RNG, Array, ArrayLike, Floats, Ints
 from .engine import Engine
 from .metrics import L2, Metric
-from .ranks import broken, counts, rank
+from .ranks import Ranks, broken, counts, rank
 from .references import Reference, Uniform
 from .regions import Balls, HalfLines, HighestDensity, Region
 from .results import Result
@@ -21,6 +21,7 @@ from .simulations import (
     alerts,
     begin,
     densities_alone,
+    dropping,
     given,
     points_alone,
     range_of,
@@ -72,6 +73,7 @@ def tarp(
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     settings = {"reference": repr(reference), "metric": repr(metric)}
     sims, seed = begin("TARP", sims, engine, rng, reference=reference, metric=metric)
+    dropping.warn_if_not_random(sims)
     place, break_ties = np.random.default_rng(seed).spawn(2)
     region, left = Balls.at(reference, metric, sims, place)
     counted = counts(points_alone(left), region, _Distances(max(1, left.n_sims // 100)))
@@ -85,6 +87,7 @@ def tarp(
         left.draws,
         sims.n_dropped,
         settings,
+        dropping.of(sims),
     )
 
 
@@ -121,8 +124,9 @@ def hpd(
         else Simulations.of_densities(log_prob_samples, log_prob_theta)
     )
     sims, seed = begin("HPD", sims, engine, rng)
+    dropping.warn_if_not_random(sims)
     ranks = rank(densities_alone(sims), HighestDensity(), np.random.default_rng(seed))
-    return Result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims.draws, sims.n_dropped)
+    return _result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims)
 
 
 def sbc(
@@ -158,9 +162,17 @@ def sbc(
     shapes.needs_parameters(sims.n_dims)
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     sims, seed = begin("SBC", sims, engine, rng)
+    dropping.warn_if_not_random(sims)
     ranks = rank(points_alone(sims), HalfLines(), np.random.default_rng(seed))
-    named = tuple(sims.names or ())
-    return Result("SBC", ranks, Reading.SIDE, named, seed, sims.draws, sims.n_dropped)
+    return _result("SBC", ranks, Reading.SIDE, tuple(sims.names or ()), seed, sims)
+
+
+def _result(
+    test: str, ranks: Ranks, reading: Reading, names: tuple[str, ...], seed: int, sims: Simulations
+) -> Result:
+    """Return the result of a test that has no settings."""
+    lost, why = sims.n_dropped, dropping.of(sims)
+    return Result(test, ranks, reading, names, seed, sims.draws, lost, dropping=why)
 
 
 def _warn_if_all_are_equal(equal: Array, every: float) -> None:
@@ -198,11 +210,10 @@ class _Distances:
             centres = centres[:, 0]
         sample = [arrays.host(sims.theta[None, used]), arrays.host(sims.samples[draws, used])]
         points = np.concatenate(sample).astype(float)
-        mean = points.mean(axis=0)
-        own = np.square(points - mean).mean(axis=0)
-        away = np.square(centres - mean)
-        ends = points.min(axis=0), points.max(axis=0)
-        return {"distances": np.stack([away, own, *ends], axis=1)}
+        mean, ends = points.mean(axis=0), (points.min(axis=0), points.max(axis=0))
+        unit = arrays.power_of_two(ends[1] - ends[0])
+        own = unit * np.sqrt(np.square((points - mean) / unit).mean(axis=0))
+        return {"distances": np.stack([abs(centres - mean), own, *ends], axis=1)}
 
 
 def _ball_reading(distances: Floats) -> Reading:
@@ -212,12 +223,12 @@ def _ball_reading(distances: Floats) -> Reading:
     squared distance of the points themselves.
 
     Arguments:
-        distances: Both squared distances per parameter, and the smallest and largest of the
-            points, `(n, 4, n_dims)`.
+        distances: Both distances per parameter, and the smallest and largest of the points,
+            `(n, 4, n_dims)`.
     """
     away, own, low, high = distances.swapaxes(0, 1)
     width = high.max(axis=0) - low.min(axis=0)
-    unit = np.where(width > 0, width, 1.0) ** 2
-    own = np.maximum((own / unit).sum(axis=-1), np.finfo(float).tiny)
-    ratio = float(np.median((away / unit).sum(axis=-1) / own))
+    unit = np.where(width > 0, width, 1.0)
+    own = np.maximum(np.square(own / unit).sum(axis=-1), np.finfo(float).tiny)
+    ratio = float(np.median(np.square(away / unit).sum(axis=-1) / own))
     return Reading.OUTWARD if ratio < 2 else Reading.FAR if ratio > 9 else Reading.MIXED

@@ -70,7 +70,7 @@ class Engine:
             arguments.function("progress", self.progress, "a function (stage, n_done, n_total)")
         arguments.instance("note", self.note, Mapping, "a dictionary")
         _ = self._folders
-        if self.resume is None and (self.shard or self.on_missing == "raise"):
+        if self.resume is None and (self.shard is not None or self.on_missing == "raise"):
             raise ValueError(
                 f"`shard` and `on_missing='raise'` need a folder of results, but `resume` is None "
                 f"and `shard` is {arguments.shown(self.shard)}: pass `resume=`."

@@ -11,13 +11,14 @@ for numbers that do not depend on the box, or 1 for parameter units.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from . import backends
 from ._base import arguments
-from ._base.arrays import Results, double, host, namespace, to_device_of
+from ._base.arrays import Results, double, host, namespace, power_of_two, to_device_of
 from ._base.text import clean
 from ._base.types import Array, Floats, Ints
 from .simulations import Simulations, passes, points_alone
@@ -120,8 +121,9 @@ class Weighted:
         return replace(self, scale=sims.width()) if self.scale is None else self
 
     def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
-        weight = np.broadcast_to(self.weights / _or_one(self.scale) ** 2, (sims.n_dims,))
-        return backends.of(sims.samples).closer(sims.samples, sims.theta, centres, weight)
+        # Not the square of the scale, which may be out of range.
+        scale = np.broadcast_to(np.sqrt(self.weights) / _or_one(self.scale), (sims.n_dims,))
+        return backends.of(sims.samples).closer(sims.samples, sims.theta, centres, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +181,8 @@ class L1:
         return replace(self, scale=sims.width()) if self.scale is None else self
 
     def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
-        weight = np.broadcast_to(1.0 / _or_one(self.scale), (sims.n_dims,))
-        return backends.of(sims.samples).closer_l1(sims.samples, sims.theta, centres, weight)
+        scale = np.broadcast_to(1.0 / _or_one(self.scale), (sims.n_dims,))
+        return backends.of(sims.samples).closer_l1(sims.samples, sims.theta, centres, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,9 +208,9 @@ class Lp:
         object.__setattr__(self, "scale", _scale(self.scale))
 
     def __call__(self, a: Array, b: Array) -> Array:
-        lengths = abs((a - b) / _unit(self.scale, a))
+        lengths, p = abs((a - b) / _unit(self.scale, a)), float(self.p)
         longest = namespace(lengths).amax
-        return longest(lengths, axis=-1) if np.isinf(self.p) else (lengths**self.p).sum(-1)
+        return longest(lengths, axis=-1) if np.isinf(p) else (lengths**p).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
         return replace(self, scale=sims.width()) if self.scale is None else self
@@ -256,10 +258,10 @@ class Periodic:
 
     def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
         shape = (sims.n_dims,)
-        weight = np.broadcast_to(1.0 / _or_one(self.scale) ** 2, shape)
+        scale = np.broadcast_to(1.0 / _or_one(self.scale), shape)
         period = np.broadcast_to(self.period, shape)
         backend = backends.of(sims.samples)
-        return backend.closer_periodic(sims.samples, sims.theta, centres, weight, period)
+        return backend.closer_periodic(sims.samples, sims.theta, centres, scale, period)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,8 +297,10 @@ class Mahalanobis:
         return _Whitened(_whitening(self.covariance))(a, b)
 
     def fit(self, sims: Simulations) -> Metric:
-        given = self.covariance
-        return _Whitened(_whitening(_within_covariance(sims) if given is None else given))
+        if self.covariance is not None:
+            return _Whitened(_whitening(self.covariance))
+        unit = power_of_two(sims.width())
+        return _Whitened(_whitening(_within_covariance(sims, unit)) / unit[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,6 +330,9 @@ class Sphere:
     """
 
     degrees: bool = False
+
+    def __post_init__(self) -> None:
+        arguments.flag("degrees", self.degrees)
 
     def __call__(self, a: Array, b: Array) -> Array:
         if a.shape[-1] != 2 or b.shape[-1] != 2:
@@ -358,18 +365,18 @@ def _unit(scale: Floats | float | None, points: Array) -> Array | float:
     return 1.0 if scale is None else to_device_of(scale, points)
 
 
-def _within_covariance(sims: Simulations) -> Floats:
-    parts = passes.each(points_alone(sims), "covariance", _products)
+def _within_covariance(sims: Simulations, unit: Floats) -> Floats:
+    parts = passes.each(points_alone(sims), "covariance", partial(_products, unit=unit))
     products = sum((part["products"] for part in parts), np.zeros((sims.n_dims,) * 2))
     return products / (sims.n_draws * sims.n_sims)
 
 
-def _products(part: Simulations) -> Results:
-    """Return the products of parameters about the centre of their simulation, summed."""
+def _products(part: Simulations, *, unit: Floats) -> Results:
+    """Return the products of parameters about the centre of their simulation, in units, summed."""
     total = np.zeros((part.n_dims, part.n_dims))
     for piece in passes.pieces(part):
         for block in piece.blocks():
-            about = double(block.points) - block.centre
+            about = (double(block.points) - block.centre) / to_device_of(unit, block.points)
             if block.weighted:
                 share = block.weights / block.weights.mean(axis=0)
                 about *= to_device_of(np.sqrt(share)[..., None], about)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ._base import arguments, optional
-from ._base.arrays import host, rounded_like
+from ._base.arrays import host, power_of_two, rounded_like
 from ._base.text import clean
 from ._base.types import Array, ArrayLike, Floats
 from .simulations import Simulations, shapes
@@ -117,7 +117,7 @@ class Normal:
         sd = (high - low) / 10 if self.sd is None else _given("sd", self.sd, sims)
         if (sd < 0).any():
             raise ValueError(f"`sd` must not be negative, but got {clean(sd)}.")
-        return rng.normal(mean, sd, size=(sims.n_sims, sims.n_dims))
+        return rng.normal(mean, abs(sd), size=(sims.n_sims, sims.n_dims))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -166,7 +166,9 @@ class Prior:
     source: ArrayLike | Callable[[int, Generator], ArrayLike]
 
     def __post_init__(self) -> None:
-        if not callable(self.source):
+        if callable(self.source):
+            arguments.function("source", self.source, "points, or a function of n and rng")
+        else:
             object.__setattr__(self, "source", shapes.array("source", self.source))
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
@@ -326,8 +328,11 @@ class Learned:
         _refuse_shared_rows(theta, sims.theta, "Learned")
         _refuse_shared_rows(x.reshape(len(x), -1), observed.reshape(sims.n_sims, -1), "Learned")
         model = _regressor(self.method, int(rng.integers(2**31)))
-        model.fit(x.reshape(len(x), -1), theta)
-        return model.predict(observed.reshape(sims.n_sims, -1)).reshape(sims.n_sims, -1)
+        columns, found = x.reshape(len(x), -1), observed.reshape(sims.n_sims, -1)
+        # Squares of very large or small numbers would be out of range.
+        unit, x_unit = (power_of_two(abs(one).max(axis=0)) for one in (theta, columns))
+        model.fit(columns / x_unit, theta / unit)
+        return unit * model.predict(found / x_unit).reshape(sims.n_sims, -1)
 
     def __repr__(self) -> str:
         return f"Learned({len(self.theta)} simulations, method={self.method!r})"

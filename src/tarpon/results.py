@@ -16,6 +16,7 @@ from ._base.types import RNG, Floats
 from .bands import Band
 from .curves import Curve
 from .ranks import Ranks
+from .simulations.dropping import Dropping
 from .simulations.weights import Draws
 from .verdict import Reading
 
@@ -41,6 +42,7 @@ class Result:
         draws: Number of draws that each truth was ranked among.
         n_dropped: Number of invalid simulations that were dropped.
         settings: Further arguments that the result depends on, in words.
+        dropping: Whether dropping depends on the simulations.
     """
 
     test: str
@@ -51,6 +53,7 @@ class Result:
     draws: Draws
     n_dropped: int = 0
     settings: dict[str, str] = field(default_factory=dict)
+    dropping: Dropping = field(default=Dropping())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(clean(name) for name in self.names))
@@ -85,7 +88,8 @@ class Result:
     def verdict(self) -> str:
         """What the test found, in words."""
         scores = "parameters" if self.test == "SBC" else "references"
-        return verdict.sentence(self.ranks, self.p_values, self.reading, self.names, scores)
+        words = verdict.sentence(self.ranks, self.p_values, self.reading, self.names, scores)
+        return f"{words}{self.dropping.doubt}"
 
     def band(self, confidence: float = 0.95) -> Band:
         """Return the band that contains the whole curve of an accurate posterior."""
@@ -183,6 +187,7 @@ class Result:
             "n_sims": self.ranks.n_sims,
             "draws": asdict(self.draws),
             "n_dropped": self.n_dropped,
+            "dropping": self.dropping.to_dict() if self.n_dropped else None,
             "seed": self.seed,
             "settings": self.settings,
             "versions": disk.versions(),
@@ -201,6 +206,7 @@ class Result:
             "names": self.names,
             "seed": self.seed,
             "n_dropped": self.n_dropped,
+            "dropping": asdict(self.dropping),
             "settings": self.settings,
         }
         disk.save(path, KIND, about, {"ranks": self.ranks.values})
@@ -265,7 +271,17 @@ def restored(record: disk.Record) -> Result:
         _draws(disk.Record(record.value("draws", dict), {})),
         record.count("n_dropped"),
         settings,
+        _dropping(disk.Record(record.value("dropping", dict), {})),
     )
+
+
+def _dropping(record: disk.Record) -> Dropping:
+    """Return the p-values of dropping in a record."""
+    p_values = {name: record.about.get(name) for name in ("truths", "draws", "x")}
+    for name, p_value in p_values.items():
+        if p_value is not None and not (isinstance(p_value, float) and 0 <= p_value <= 1):
+            raise ValueError(f"{name!r} must be a p-value, but is {shown(p_value)}")
+    return Dropping(**p_values, where=record.value("where", str))
 
 
 def _draws(record: disk.Record) -> Draws:

@@ -23,6 +23,7 @@ from .types import RNG, ArrayLike, Floats
 _T = TypeVar("_T")
 _WORDS = Repr()
 _WORDS.maxstring = _WORDS.maxother = _WORDS.maxlong = 60
+_LARGEST = 2**63 - 1
 _SPARE = 0.5  # the share of the machine's memory that one call may ask for
 _UNKNOWN_MEMORY = 8 * 2**30
 
@@ -64,9 +65,13 @@ def positive(name: str, value: int, least: int = 1) -> int:
     try:
         whole = operator.index(value)
     except TypeError:
-        raise TypeError(wrong(name, "a whole number", value)) from None
+        whole = None
+    if whole is None or isinstance(value, bool):
+        raise TypeError(wrong(name, "a whole number", value))
     if whole < least:
         raise ValueError(wrong(name, f"at least {least}", whole))
+    if whole > _LARGEST:
+        raise ValueError(wrong(name, f"at most {_LARGEST}", whole))
     return whole
 
 
@@ -103,6 +108,13 @@ def between(name: str, value: float, low: float, high: float) -> float:
     return number
 
 
+def flag(name: str, value: bool) -> bool:
+    """Return whether something is to be done, as True or False say, or 1 and 0."""
+    if not isinstance(value, bool | np.bool_ | int) or value not in (0, 1):
+        raise TypeError(wrong(name, "True or False", value))
+    return bool(value)
+
+
 def one_of(name: str, value: str, known: Sequence[str]) -> str:
     """Return a word that is known."""
     if not isinstance(value, str) or value not in known:
@@ -131,15 +143,21 @@ def function(name: str, value: _T, wanted: str, method: str = "__call__") -> _T:
 
 def several(name: str, given: Iterable[_T], wanted: str) -> Iterable[_T]:
     """Return things of which there may be several, which text is not."""
-    if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Iterable):
+    if isinstance(given, str | bytes | os.PathLike) or not _iterable(given):
         raise TypeError(wrong(name, wanted, given))
     return given
+
+
+def _iterable(value: object) -> bool:
+    """Return whether there is something to go over, unlike arrays without axes or sparse ones."""
+    listed = getattr(value, "ndim", 1) != 0 and not hasattr(value, "nnz")
+    return isinstance(value, Iterable) and listed
 
 
 def words(name: str, given: Sequence[str], n: int, what: str, most: int = 200) -> tuple[str, ...]:
     """Return one name per thing, `what` in words, safe to print."""
     unordered = isinstance(given, str | bytes | set | frozenset | Mapping)
-    if unordered or not isinstance(given, Iterable):
+    if unordered or not _iterable(given):
         raise TypeError(wrong(name, f"a list of {n} name{'s' * (n != 1)}", given))
     kept = tuple(clean(word, most) for word in given)
     if len(kept) != n:
@@ -176,6 +194,15 @@ def path(value: str | Path, name: str = "path") -> Path:
     if not isinstance(value, str | os.PathLike) or isinstance(os.fspath(value), bytes):
         raise TypeError(wrong(name, "the path of a file, as text or a `Path`", value))
     return Path(value)
+
+
+def new_file(value: str | Path, name: str = "path") -> Path:
+    """Return the path of a file to be written, which may be there but is no folder."""
+    found = path(value, name)
+    if found.is_dir():
+        wanted = "the path of a file, not of a folder"
+        raise ValueError(wrong(name, wanted, str(found)))
+    return found
 
 
 def memory() -> int:

@@ -140,6 +140,16 @@ def single(array: Array) -> Array:
     return xp.asarray(array, dtype=xp.float32)
 
 
+def power_of_two(sizes: Array) -> Array:
+    """Return the powers of two that sizes are between a half and one of; 1 for 0, inf and NaN.
+
+    Numbers that are divided by them keep all digits, and have squares that are neither 0 nor
+    infinite.
+    """
+    power = np.frexp(np.where(np.isfinite(sizes), sizes, 0.0))[1]
+    return np.ldexp(1.0, np.minimum(power, 1023))
+
+
 Results: TypeAlias = dict[str, Array]
 
 

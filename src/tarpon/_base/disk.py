@@ -19,8 +19,8 @@ import numpy as np
 
 from .._version import __version__
 from . import arguments, arrays
+from .arguments import new_file, shown
 from .arguments import path as as_path
-from .arguments import shown
 from .types import Array
 
 T = TypeVar("T")
@@ -195,7 +195,7 @@ def save(
     whole = {"kind": kind, "format": _FORMAT, "versions": versions(), **about}
     members = {name: arrays.host(array) for name, array in arrays_by_name.items()}
     members[_DESCRIBED] = np.array(json.dumps(whole))
-    with replacing(as_path(path)) as file:
+    with replacing(new_file(path)) as file:
         np.savez(file, **members)
 
 

@@ -45,11 +45,19 @@ def thinned(
 def named(theta: Truths, variables: Sequence[str] | None) -> list[str] | None:
     """Return the variables that were asked for, or the variables named in `theta`."""
     if variables is not None:
-        return list(arguments.several("variables", variables, "a list of names"))
+        return asked(variables)
     by_name: Any = theta
     if _variables.by_simulation(theta):
         by_name = by_name[0]
     return list(by_name) if isinstance(by_name, Mapping) else None
+
+
+def asked(variables: Sequence[str]) -> list[str]:
+    """Return the names of variables, which are text."""
+    found = list(arguments.several("variables", variables, "a list of names"))
+    for name in found:
+        arguments.instance("variables", name, str, "a list of names, which are text")
+    return found
 
 
 def some(wanted: list[str] | None) -> list[str]:
@@ -86,11 +94,11 @@ def same(first: list[str] | None, names: list[str], k: int) -> list[str]:
 
 def text(path: str | Path, what: str) -> str:
     """Return the text of a file."""
-    path = disk.existing(path)
+    path = disk.existing(arguments.path(path, "files"))
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read as {what}: {error}.") from error
+        raise ValueError(f"{str(path)!r} cannot be read as {what}: {clean(error)}.") from error
 
 
 def table(path: str | Path, rows: Sequence[str], delimiter: str | None, n_columns: int) -> Array:
@@ -98,7 +106,8 @@ def table(path: str | Path, rows: Sequence[str], delimiter: str | None, n_column
     try:
         numbers = np.loadtxt(rows, delimiter=delimiter, ndmin=2) if rows else np.empty((0, 0))
     except ValueError as error:
-        raise ValueError(f"{str(path)!r} is not a table of numbers: {error}.") from error
+        said = clean(str(error).rstrip("."))
+        raise ValueError(f"{str(path)!r} is not a table of numbers: {said}.") from error
     if numbers.shape[1] != n_columns or not len(numbers):
         raise ValueError(
             f"{str(path)!r} must have {n_columns} columns of numbers, but is {numbers.shape}."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._base import arguments, disk, optional
+from .._base.text import clean
 from .._base.types import Array, ArrayLike
 from ..simulations import Simulations, shapes
 from . import _fits, chains
@@ -193,7 +194,8 @@ def _walkers(path: str | Path) -> Array:
                 raise ValueError(f"`chain` is said to be {chain.shape}, too large for the file")
             return np.asarray(chain[:n_steps]).swapaxes(0, 1)
     except (OSError, KeyError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read as a file of emcee: {error}.") from error
+        said = clean(" ".join(str(error).split()))
+        raise ValueError(f"{str(path)!r} cannot be read as a file of emcee: {said}.") from error
 
 
 def _own(group: "h5py.Group", name: str) -> "h5py.Group | h5py.Dataset":

@@ -65,7 +65,7 @@ def from_bilby(
     samples, truths = [], []
     shapes.what_to_do(on_invalid)
     if variables is not None:
-        variables = list(arguments.several("variables", variables, "a list of names"))
+        variables = _fits.some(_fits.asked(variables))
     each = arguments.several("files", files, "a list of files, one per simulation")
     for k, path in enumerate(each):
         result = _result(path)

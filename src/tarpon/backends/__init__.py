@@ -24,19 +24,19 @@ class Backend(Protocol):
         ...
 
     def closer(
-        self, samples: Array, theta: Array, centres: Floats, weight: Floats
+        self, samples: Array, theta: Array, centres: Floats, scale: Floats
     ) -> tuple[Ints, Ints]:
-        r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
+        r"""Count the draws closer to the centre than the truth, by :math:`\sum_k (c_k d_k)^2`."""
         ...
 
     def closer_l1(
-        self, samples: Array, theta: Array, centres: Floats, weight: Floats
+        self, samples: Array, theta: Array, centres: Floats, scale: Floats
     ) -> tuple[Ints, Ints]:
-        r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
+        r"""Count the draws closer to the centre than the truth, by :math:`\sum_k c_k |d_k|`."""
         ...
 
     def closer_periodic(
-        self, samples: Array, theta: Array, centres: Floats, weight: Floats, period: Floats
+        self, samples: Array, theta: Array, centres: Floats, scale: Floats, period: Floats
     ) -> tuple[Ints, Ints]:
         """Count as `closer` does, each difference taken the short way round its period."""
         ...

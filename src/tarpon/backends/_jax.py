@@ -34,23 +34,23 @@ def smaller(samples: jax.Array, theta: Array) -> tuple[Ints, Ints]:
         return _integers(_smaller(samples, truth))
 
 
-def closer(samples: jax.Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
-    return _closer("l2", samples, theta, centres, np.sqrt(weight))
+def closer(samples: jax.Array, theta: Array, centres: Floats, scale: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k (c_k d_k)^2`."""
+    return _closer("l2", samples, theta, centres, scale)
 
 
 def closer_l1(
-    samples: jax.Array, theta: Array, centres: Floats, weight: Floats
+    samples: jax.Array, theta: Array, centres: Floats, scale: Floats
 ) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
-    return _closer("l1", samples, theta, centres, weight)
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k c_k |d_k|`."""
+    return _closer("l1", samples, theta, centres, scale)
 
 
 def closer_periodic(
-    samples: jax.Array, theta: Array, centres: Floats, weight: Floats, period: Floats
+    samples: jax.Array, theta: Array, centres: Floats, scale: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
-    return _closer("periodic", samples, theta, centres, np.sqrt(weight), period)
+    return _closer("periodic", samples, theta, centres, scale, period)
 
 
 def _closer(

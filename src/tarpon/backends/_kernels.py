@@ -41,29 +41,29 @@ _TILE = 64
 _LEAST_FOR_PRODUCT = 150_000
 
 
-def closer(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
+def closer(samples: Array, theta: Array, centres: Floats, scale: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k (c_k d_k)^2`."""
     if centres.ndim == 2:
-        return _closer(l2, samples, theta, centres, np.sqrt(weight))
+        return _closer(l2, samples, theta, centres, scale)
     if centres.shape[1] * samples.shape[0] * samples.shape[2] < _LEAST_FOR_PRODUCT:
-        return _one_by_one(closer, samples, theta, centres, weight)
-    return _closer_to_many(samples, theta, centres, np.sqrt(weight))
+        return _one_by_one(closer, samples, theta, centres, scale)
+    return _closer_to_many(samples, theta, centres, scale)
 
 
-def closer_l1(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
+def closer_l1(samples: Array, theta: Array, centres: Floats, scale: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k c_k |d_k|`."""
     if centres.ndim == 3:
-        return _one_by_one(closer_l1, samples, theta, centres, weight)
-    return _closer(l1, samples, theta, centres, weight)
+        return _one_by_one(closer_l1, samples, theta, centres, scale)
+    return _closer(l1, samples, theta, centres, scale)
 
 
 def closer_periodic(
-    samples: Array, theta: Array, centres: Floats, weight: Floats, period: Floats
+    samples: Array, theta: Array, centres: Floats, scale: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
     if centres.ndim == 3:
-        return _one_by_one(closer_periodic, samples, theta, centres, weight, period)
-    return _closer(periodic, samples, theta, centres, np.sqrt(weight), period)
+        return _one_by_one(closer_periodic, samples, theta, centres, scale, period)
+    return _closer(periodic, samples, theta, centres, scale, period)
 
 
 def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
@@ -112,7 +112,7 @@ def _closer_to_many(
     """
     dtype = working(samples.dtype)
     truth = exact(theta, dtype)
-    scale = centred(scale, theta[:, None] - centres)
+    scale = centred(scale, theta[:, None] - centres, truth.dtype.itemsize)
     unit = scale.astype(truth.dtype)
     below, equal = np.zeros((2, *centres.shape[:2]), dtype=np.int64)
 

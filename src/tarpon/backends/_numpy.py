@@ -27,18 +27,18 @@ def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
     return below, equal
 
 
-def closer(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
-    return _count(samples, theta, centres, lambda d: (weight * d**2).sum(axis=-1))
+def closer(samples: Array, theta: Array, centres: Floats, scale: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k (c_k d_k)^2`."""
+    return _count(samples, theta, centres, lambda d: ((scale * d) ** 2).sum(axis=-1))
 
 
-def closer_l1(samples: Array, theta: Array, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
-    return _count(samples, theta, centres, lambda d: (weight * abs(d)).sum(axis=-1))
+def closer_l1(samples: Array, theta: Array, centres: Floats, scale: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k c_k |d_k|`."""
+    return _count(samples, theta, centres, lambda d: (scale * abs(d)).sum(axis=-1))
 
 
 def closer_periodic(
-    samples: Array, theta: Array, centres: Floats, weight: Floats, period: Floats
+    samples: Array, theta: Array, centres: Floats, scale: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
     finite = np.where(np.isfinite(period), period, 1.0)
@@ -46,7 +46,7 @@ def closer_periodic(
 
     def distance(difference: Floats) -> Floats:
         short = difference - np.where(wraps, finite * np.rint(difference / finite), 0.0)
-        return (weight * short**2).sum(axis=-1)
+        return ((scale * short) ** 2).sum(axis=-1)
 
     return _count(samples, theta, centres, distance)
 

@@ -5,13 +5,14 @@ A draw :math:`s` is closer to the centre :math:`r` than the truth :math:`t` if
 distances.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._base.arrays import namespace, to_device_of
+from .._base.arrays import host, namespace, to_device_of
 from .._base.types import Array, Floats
+
+_LARGEST_POWER = {4: 126, 8: 1022}  # of two, by the bytes of a number
 
 
 class Constants(NamedTuple):
@@ -49,7 +50,7 @@ def prepare(
     if term == "periodic":
         turns = xp.round(away / to_device_of(np.asarray(period), away))
         away = away - to_device_of(np.where(np.isfinite(period), period, 0.0), away) * turns
-    table: Array = _table(scale, away, period, float(xp.finfo(truth.dtype).eps))
+    table: Array = _table(scale, away, period, xp.finfo(truth.dtype))
     away = 2 * away if term == "l2" else away
     away, table = (xp.asarray(to_device_of(a, truth), dtype=truth.dtype) for a in (away, table))
     return Constants(truth, away, table)
@@ -68,27 +69,41 @@ def gap(term: str, draws: Array, constants: Constants, centre: int, xp: Any) -> 
     return ((scale * step) * (scale * (step + away))).sum(-1)
 
 
-def _table(scale: Floats, away: Array, period: Floats | float, eps: float) -> Floats:
-    """Return scale, period and inverse period per parameter, `(3, n_dims)`.
+def _table(scale: Floats, away: Array, period: Floats | float, precision: Any) -> Floats:
+    """Return scale, period and its inverse of each parameter, `(3, n_dims)`.
 
     Arguments:
-        scale: Factors of the differences, `(n_dims,)`.
-        away: Differences of truths and centres, `(..., n_dims)`.
-        period: Periods, `(n_dims,)` or one for all parameters.
-        eps: Relative precision of the computation.
+        scale: What differences are multiplied by.
+        away: The differences of truths and centres, `(..., n_dims)`.
+        period: The period of each parameter, or one for all.
+        precision: What NumPy or torch say of the precision to compute in.
     """
-    # Rounded down, or a draw might count as farther than a truth on the far side of the circle.
-    per_turn = (1 - 8 * eps) / np.asarray(period)
-    rows = (centred(scale, away), np.where(np.isfinite(period), period, 0.0), per_turn)
+    # Rounded down, or the far side of the circle might be farther than the truth that is there.
+    per_turn = (1 - 8 * float(precision.eps)) / np.asarray(period)
+    scale = centred(scale, away, precision.bits // 8)
+    rows = (scale, np.where(np.isfinite(period), period, 0.0), per_turn)
     return np.stack([np.broadcast_to(row, away.shape[-1:]) for row in rows])
 
 
-def centred(scale: Floats, away: Array) -> Floats:
-    """Return the scale times a constant, so that the largest scaled difference is near one.
+def centred(scale: Floats, away: Array, itemsize: int) -> Floats:
+    """Return the scale times a constant that brings the largest difference near one.
 
-    Equal scales become a power of two, so that points on a lattice keep their ties.
+    Equal scales become a power of two, so that points on a lattice keep their ties. Powers of two
+    are kept apart until the end: parameters may be of sizes that no number spans.
+
+    Arguments:
+        scale: What differences are multiplied by, one for each parameter, or one for all.
+        away: The differences of truths and centers, `(..., n_dims)`.
+        itemsize: The bytes of a number in the precision to compute in.
     """
-    scale = scale / (np.max(scale, initial=0.0) or 1.0)
-    xp, sizes = namespace(away), abs(away) * to_device_of(scale, away)
-    largest = float(xp.where(xp.isfinite(sizes), sizes, 0.0).max()) if len(scale) else 0.0
-    return np.ldexp(scale, min(-math.frexp(largest)[1], 126))
+    scale = np.broadcast_to(scale, away.shape[-1:])
+    part, power = np.frexp(scale)
+    top = np.argsort(scale)[-1:]  # the largest one, if there is any parameter
+    part, power = part / np.where(part[top] > 0, part[top], 1.0), power - power[top]
+    xp, sizes = namespace(away), abs(away)
+    sizes = xp.where(xp.isfinite(sizes), sizes, 0.0).reshape(-1, away.shape[-1])
+    size, size_power = np.frexp(host(xp.amax(sizes, axis=0)))
+    product, product_power = np.frexp(part * size)
+    powers = (power + size_power + product_power)[product > 0]
+    shift = -int(powers.max()) if powers.size else 0
+    return np.ldexp(part, power + min(shift, _LARGEST_POWER[itemsize]))

@@ -43,23 +43,21 @@ def smaller(samples: Tensor, theta: Tensor) -> tuple[Ints, Ints]:
     return below, equal
 
 
-def closer(samples: Tensor, theta: Tensor, centres: Floats, weight: Floats) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k d_k^2`."""
-    return _closer("l2", samples, theta, centres, np.sqrt(weight))
+def closer(samples: Tensor, theta: Tensor, centres: Floats, scale: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k (c_k d_k)^2`."""
+    return _closer("l2", samples, theta, centres, scale)
 
 
-def closer_l1(
-    samples: Tensor, theta: Tensor, centres: Floats, weight: Floats
-) -> tuple[Ints, Ints]:
-    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k w_k |d_k|`."""
-    return _closer("l1", samples, theta, centres, weight)
+def closer_l1(samples: Tensor, theta: Tensor, centres: Floats, scale: Floats) -> tuple[Ints, Ints]:
+    r"""Count the draws closer to the centre than the truth, by :math:`\sum_k c_k |d_k|`."""
+    return _closer("l1", samples, theta, centres, scale)
 
 
 def closer_periodic(
-    samples: Tensor, theta: Tensor, centres: Floats, weight: Floats, period: Floats
+    samples: Tensor, theta: Tensor, centres: Floats, scale: Floats, period: Floats
 ) -> tuple[Ints, Ints]:
     """Count as `closer` does, each difference taken the short way round its period."""
-    return _closer("periodic", samples, theta, centres, np.sqrt(weight), period)
+    return _closer("periodic", samples, theta, centres, scale, period)
 
 
 def _closer(

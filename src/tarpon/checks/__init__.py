@@ -10,13 +10,24 @@ import numpy as np
 
 from .. import regions
 from .._base import arguments, arrays, optional
-from .._base.text import Estimate, clean, stated
+from .._base.text import Estimate, clean, dropped, stated
 from .._base.types import RNG, Array, ArrayLike, Floats
 from .._version import __version__
 from ..engine import Engine
 from ..regions import Region, Scores, Values
 from ..results import CITATION
-from ..simulations import Simulations, alerts, begin, given, passes, shapes, without
+from ..simulations import (
+    Simulations,
+    alerts,
+    begin,
+    dropping,
+    given,
+    passes,
+    shapes,
+    units,
+    without,
+)
+from ..simulations.dropping import Dropping
 from ..simulations.stored import Stored
 from ..simulations.weights import Draws
 from . import families, labellings, power, swaps
@@ -68,6 +79,7 @@ class Check:
         n_sims: The number of simulations.
         draws: The number of draws per simulation.
         n_dropped: The number of invalid simulations that were left out.
+        dropping: Whether dropping depends on the simulations.
         n_swaps: The number of swaps.
         seed: The integer that reproduces this check, as `rng=`.
         evidence: The numbers behind the findings, for tables and figures.
@@ -83,6 +95,7 @@ class Check:
     n_sims: int
     draws: Draws
     n_dropped: int
+    dropping: Dropping
     n_swaps: int
     seed: int
     evidence: Evidence
@@ -95,6 +108,11 @@ class Check:
         seen = self.detectable
         telling = seen.bias <= _TELLING_BIAS and seen.width <= _TELLING_WIDTH
         return "no evidence against" if telling else "too few to say"
+
+    @property
+    def exactness(self) -> str:
+        """In which sense the p-values are exact, in words."""
+        return self.dropping.exactness(self.n_dropped, approximate=self.draws.approximate)
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the bias and width of every parameter."""
@@ -111,6 +129,7 @@ class Check:
         """
         from .. import report
 
+        arguments.instance("name", name, str, "text")
         report.write(path, self, names=[name] if name else None)
 
     @property
@@ -158,6 +177,7 @@ class Check:
             "n_sims": self.n_sims,
             "draws": asdict(self.draws),
             "n_dropped": self.n_dropped,
+            "dropping": self.dropping.to_dict() if self.n_dropped else None,
             "n_swaps": self.n_swaps,
             "seed": self.seed,
             "evidence": self.evidence.to_dict(),
@@ -171,8 +191,8 @@ class Check:
     def __repr__(self) -> str:
         flaws = f": {self.findings[0]}" if self.findings else ""
         return (
-            f"check of {self.n_sims} simulations × {self.draws}, "
-            f"{stated('p', self.p_value)}: {self.outcome}{flaws}"
+            f"check of {self.n_sims} simulations{dropped(self.n_dropped)} × {self.draws}, "
+            f"{stated('p', self.p_value)}: {self.outcome}{flaws}{self.dropping.doubt}"
         )
 
     def __str__(self) -> str:
@@ -247,6 +267,7 @@ def _checked(
 ) -> Check:
     """Swap truths with draws, and return the answer."""
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
+    sims = units.tamed(sims)
     sums = families.swapped(
         sims if scores else without(sims, "x"),
         {name: _region(score, sims) for name, score in scores.items()},
@@ -268,10 +289,15 @@ def _checked(
         families=_families(by_family, combined.single, combined.adjusted),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here)),
         detectable=power.detectable(sums, level),
-        warnings=warnings(effects, alerts.chained(sims.samples, sims.log_weights)),
+        warnings=warnings(
+            effects,
+            alerts.chained(sims.samples, sims.log_weights),
+            dropping.of(sims).warning(sims.n_dropped, sims.n_sims),
+        ),
         n_sims=sims.n_sims,
         draws=sims.draws,
         n_dropped=sims.n_dropped,
+        dropping=dropping.of(sims),
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),
@@ -320,7 +346,7 @@ def _named(scores: Mapping[str, Score] | None) -> dict[str, Score]:
     for name, score in arguments.instance("scores", scores, Mapping, wanted).items():
         found[clean(arguments.instance("scores", name, str, f"{wanted}, which are text"))] = score
         pair = isinstance(score, tuple | list) and len(score) == 2
-        known = isinstance(score, Region) or callable(score) or pair
+        known = callable(getattr(score, "scores", score)) or pair
         if isinstance(score, type) or not known:
             raise TypeError(
                 f"each of the `scores` must be a function of theta and x, a region, or the arrays "

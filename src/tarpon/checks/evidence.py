@@ -11,7 +11,7 @@ from .._base.text import Estimate
 from .._base.types import Array, Floats, Ints
 from ..ranks import Ranks
 from ..results import Result
-from ..simulations import Simulations
+from ..simulations import Simulations, units
 from ..simulations.weights import Draws
 from ..verdict import Reading
 from .families import MOST_FEATURES
@@ -140,7 +140,8 @@ class Evidence:
         """Return the evidence in the sums of a swap test."""
         names, label = tuple(sims.names or ()), "x" if data is sims.x else "summary(x)"
         draws = sims.draws
-        trends = _Trends(names, sums, effects, _feature_names(names, data, label, sums), level)
+        feature = _feature_names(names, data, label, sums)
+        trends = _Trends(names, sums, effects, feature, level, units.of(sims))
         return cls(
             _marginals(effects.ranks, names, seed, draws),
             tuple(_joint(sums, effects.ranks.n_draws, seed, draws)),
@@ -247,11 +248,12 @@ class _Trends:
     effects: Effects
     feature: Callable[[int], str]
     level: float
+    unit: Floats
 
     def slopes(self) -> Tested[Trend]:
         return self._worst(
             abs(self.sums.slope[: self.sums.n_rows]),
-            lambda k: (k, "its posterior mean", self.effects.mean[:, k]),
+            lambda k: (k, "its posterior mean", self.unit[k] * self.effects.mean[:, k]),
         )
 
     def by_data(self) -> Tested[Trend]:

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from numpy.random import Generator
 
-from .._base.arrays import Results, host, namespace
+from .._base.arrays import Results, host, namespace, power_of_two
 from .._base.types import Array, Floats
 from ..regions import (
     FromCentre,
@@ -17,8 +17,10 @@ from ..regions import (
     HighestDensity,
     Region,
     Residuals,
+    cut,
 )
-from ..simulations import Simulations, shapes
+from ..simulations import Simulations, shapes, units
+from ..simulations.blocks import Block
 from .labellings import MOST_CHOSEN, Part, Plants
 from .statistics import log_mean_exp, log_ratio, standardise
 from .swaps import Sums, swap
@@ -97,8 +99,23 @@ def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> di
         ranked["residuals"] = Part(Residuals())
     if sims.log_prob_samples is not None:
         ranked["density"] = Part(HighestDensity())
-    own = {f"score: {name}": Part(region, own=name) for name, region in scores.items()}
+    own = {
+        f"score: {name}": Part(_InOwnUnits(region), own=name) for name, region in scores.items()
+    }
     return ranked | own
+
+
+@dataclass(frozen=True, eq=False)
+class _InOwnUnits:
+    """A region of the user's own, which sees parameters in the user's own units."""
+
+    region: Region
+
+    def scores(self, block: Block) -> Array:
+        return self.region.scores(units.in_own_units(block))
+
+    def cut(self, where: slice) -> "_InOwnUnits":
+        return _InOwnUnits(cut(self.region, where))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,17 +124,20 @@ class _RandomPoints:
 
     low: Floats
     high: Floats
+    unit: Floats  # a power of two, in which single precision holds them
     seed: int
 
     @classmethod
     def of(cls, sims: Simulations, rng: Generator) -> "_RandomPoints":
         low, high = (np.asarray(corner, dtype=float) for corner in sims.box)
-        return cls(low, high, int(rng.integers(2**63)))
+        unit = power_of_two(np.maximum(abs(low), abs(high)))
+        return cls(low, high, unit, int(rng.integers(2**63)))
 
     def __getitem__(self, where: slice) -> Floats:
         rng = np.random.default_rng([self.seed, where.start])
         fraction = rng.uniform(size=(where.stop - where.start, N_BALLS, len(self.low)))
-        return (self.low + fraction * (self.high - self.low)).astype(np.float32)
+        points = (self.low + fraction * (self.high - self.low)) / self.unit
+        return self.unit * points.astype(np.float32)
 
 
 def n_features(sims: Simulations) -> int:
@@ -193,12 +213,17 @@ class _Columns:
     def of(cls, data: Array) -> "_Columns":
         """Return the columns of data with their means and sd."""
         plain = cls(data, np.zeros(1), np.ones(1))
-        mean = sum(rows.sum(axis=0) for _, rows in plain) / plain.n_rows
-        shapes.finite(_DATA, mean)
-        centred = cls(data, mean, np.ones(1))
-        sd = np.sqrt(sum(np.square(rows).sum(axis=0) for _, rows in centred) / plain.n_rows)
-        largest = np.max([abs(rows).max(axis=0) for _, rows in centred], axis=0)
-        return cls(data, mean, np.where(sd > 1e-12 * np.maximum(largest, 1e-300), sd, np.inf))
+        largest = np.max([abs(rows).max(axis=0) for _, rows in plain], axis=0)
+        shapes.finite(_DATA, largest)
+        unit = power_of_two(largest)
+        scaled = cls(data, np.zeros(1), unit)
+        mean = unit * (sum(rows.sum(axis=0) for _, rows in scaled) / plain.n_rows)
+        square, largest = np.zeros((2, len(unit)))
+        for _, rows in cls(data, mean, unit):
+            square += np.square(rows).sum(axis=0)
+            largest = np.maximum(largest, abs(rows).max(axis=0))
+        sd = np.sqrt(square / plain.n_rows)
+        return cls(data, mean, np.where(sd > 1e-12 * largest, unit * sd, np.inf))
 
     @property
     def n_rows(self) -> int:
@@ -214,9 +239,10 @@ class _Columns:
 
 def _standard(columns: Floats) -> Floats:
     """Return the columns that vary, each with mean 0 and sd 1."""
-    columns = columns - columns.mean(axis=0)
+    columns = columns / power_of_two(abs(columns).max(axis=0, initial=0.0))
+    columns -= columns.mean(axis=0)
     sd = columns.std(axis=0)
-    varies = sd > 1e-12 * np.maximum(abs(columns).max(axis=0, initial=0.0), 1e-300)
+    varies = sd > 1e-12 * abs(columns).max(axis=0, initial=0.0)
     return columns[:, varies] / sd[varies]
 
 

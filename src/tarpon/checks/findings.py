@@ -103,14 +103,15 @@ def findings(
     return (*named, *_outside(sims, effects, remaining, level))
 
 
-def warnings(effects: Effects, chained: str | None) -> tuple[str, ...]:
+def warnings(effects: Effects, chained: str | None, dropped: str | None) -> tuple[str, ...]:
     """Return warnings about the draws, whatever the test says.
 
     Arguments:
         effects: What was measured of the draws.
         chained: The warning about chains, if the draws look like some.
+        dropped: The warning about dropped simulations, if dropping does not look random.
     """
-    told = []
+    told = [dropped] if dropped else []
     if chained:
         told.append(chained[:1].upper() + chained[1:])
     if len(effects.truth) >= _FEWEST_FOR_RECOVERY and not effects.recovered().any():

@@ -98,12 +98,11 @@ def seen_by(check: "Check") -> str:
 
 def summary(check: "Check") -> str:
     """Return what a colleague would say about a check."""
-    exact = "approximate" if check.draws.approximate else "exact"
     n_parameters, n_more = len(check.parameters), len(check.findings) - _MOST_FINDINGS
     lines = [
-        f"{check.outcome.upper()}  {stated('p', check.p_value, 3)} ({exact}, {check.n_swaps} "
-        f"swaps), {check.n_sims} simulations{dropped(check.n_dropped)} × {check.draws} × "
-        f"{n_parameters} parameter{'s' * (n_parameters > 1)}"
+        f"{check.outcome.upper()}  {stated('p', check.p_value, 3)} ({check.exactness}, "
+        f"{check.n_swaps} swaps), {check.n_sims} simulations{dropped(check.n_dropped)} × "
+        f"{check.draws} × {n_parameters} parameter{'s' * (n_parameters > 1)}"
     ]
     lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings[:_MOST_FINDINGS], 1)]
     if n_more > 0:

@@ -107,8 +107,9 @@ def _clean_words() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        lines = error.message.split("\n")
-        vars(error)["message"] = "\n".join(clean(line, _LONGEST) for line in lines)
+        listed = "\n\t"  # begins a line of what may be chosen
+        lines = (clean(line, _LONGEST) for line in error.message.split(listed))
+        vars(error)["message"] = listed.join(lines)
         raise
 
 

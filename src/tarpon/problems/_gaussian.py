@@ -56,7 +56,7 @@ def gaussian(
     """
     arguments.one_of("case", case, CASES)
     arguments.sizes(n_sims=n_sims, n_draws=n_draws, n_dims=n_dims)
-    dtype = _precision(dtype)
+    dtype, full = _precision(dtype), arguments.flag("full", full)
     draw = np.random.default_rng(arguments.seed(rng))
     shape = (n_sims, n_dims)
     sd = np.exp(draw.uniform(-5.0, -1.0, size=shape))
@@ -86,7 +86,7 @@ def gaussian(
 def _precision(dtype: DTypeLike) -> np.dtype[Any]:
     try:
         found = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         found = np.dtype("O")
     if found.kind != "f":
         wanted = "a type of floating-point numbers, like `np.float32`"

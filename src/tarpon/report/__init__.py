@@ -47,7 +47,7 @@ def write(
         >>> check = tarpon.check(tarpon.problems.zoo("narrow", rng=0), rng=0)
         >>> tarpon.report.write("report.html", check, names=["my flow"])
     """
-    path = arguments.path(path)
+    path = arguments.new_file(path)
     text = html(*checks, names=names, commands=commands)
     with replacing(path) as file:
         file.write(text.encode())

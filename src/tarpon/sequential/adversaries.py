@@ -15,6 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from .._base import arguments
+from .._base.arrays import power_of_two
 from .._base.disk import Record
 from .._base.types import Array, ArrayLike, Floats
 from ..simulations.blocks import Block
@@ -92,8 +93,10 @@ class _Units:
         columns = x.reshape(len(x), -1).astype(float)
         if columns.shape[1] > _MOST_OBSERVED:
             return None
+        unit = power_of_two(abs(columns).max(axis=0))
+        columns /= unit
         sd = columns.std(axis=0)
-        return cls(columns.mean(axis=0), np.where(sd > 0, sd, np.inf))
+        return cls(unit * columns.mean(axis=0), np.where(sd > 0, unit * sd, np.inf))
 
     def __call__(self, x: Array) -> Floats:
         return (x.reshape(len(x), -1) - self.mean) / self.sd
@@ -106,6 +109,7 @@ def _quadratic(points: Array, x: Array | None, *, units: _Units | None, slope: F
 def _features(points: Array, x: Array | None, units: _Units | None) -> Floats:
     """Return the terms of the function, `(n_points, n_sims, n_features)`."""
     about = points - points.mean(axis=0, dtype=float)
+    about /= power_of_two(abs(about).max(axis=0))
     sd = np.sqrt((about**2).mean(axis=0))
     z = about / np.where(sd > 0, sd, 1.0)
     n_dims = z.shape[-1]

@@ -14,7 +14,18 @@ from .._base import arguments, disk
 from .._base.text import dropped, stated
 from .._base.types import RNG, Array, ArrayLike, Floats, Ints
 from ..engine import Run
-from ..simulations import Simulations, alerts, bare, bound, equalised, given, passes, shapes
+from ..simulations import (
+    Simulations,
+    alerts,
+    bare,
+    bound,
+    dropping,
+    equalised,
+    given,
+    passes,
+    shapes,
+    units,
+)
 from ..simulations.weights import by_simulation
 from .adversaries import ADVERSARY, Adversary, Gambler
 from .bets import Stakes, Wealth, log_mean, radius, ranked
@@ -125,6 +136,7 @@ class Monitor:
                 one_simulation(len(samples), theta.shape[1])
         sims = given(samples, theta, x=x, names=names)
         sims = bound(sims, Run())
+        dropping.warn_if_not_random(sims)
         if sims.n_dims:
             alerts.warn_if_chained(sims.samples, sims.log_weights)
         self._take(sims)
@@ -168,11 +180,12 @@ class Monitor:
         rng = np.random.default_rng([self.seed, self.n_sims, 1])
         one = bare(equalised(bare(one), rng))
         self.approximate |= one.draws.approximate
+        one = units.tamed(one, shapes.pooled_box(one.samples, one.theta))
         block = next(one.blocks()).hidden(rng)
         ranks, n_points, sizes = ranked(block, rng)
         self._wealth = self._wealth.bet(ranks[0], n_points, sizes)
         if self._gambler is not None:
-            self._gambler = self._gambler.bet(block, rng)
+            self._gambler = self._gambler.bet(units.in_own_units(block), rng)
         self._look()
 
     def _look(self) -> None:
@@ -316,6 +329,7 @@ class Monitor:
         if not self.n_sims:
             return "Monitor before its first simulation"
         exact = ", approximate since draws were resampled by weight" if self.approximate else ""
+        exact += ", given that the dropped ones failed at random" if self.n_dropped else ""
         most = max(self.scores, key=lambda name: self.scores[name])
         by = f", most by {most}" if self.outcome == "inaccurate" else ""
         return (
@@ -369,7 +383,8 @@ def _is_single(samples: Any, theta: Any) -> bool:
 
 
 def _n_axes(name: str, given: Any) -> int:
-    return int(given.ndim if hasattr(given, "ndim") else shapes.array(name, given).ndim)
+    known = getattr(given, "ndim", None)
+    return known if isinstance(known, int) else shapes.array(name, given).ndim
 
 
 def _as_many(

@@ -14,8 +14,9 @@ from .._base.arrays import joined
 from .._base.fingerprint import of_array
 from .._base.types import RNG, Array, ArrayLike, Floats
 from ..engine import Engine, Run
-from . import alerts, passes, shapes, weights
+from . import alerts, dropping, passes, shapes, units, weights
 from .blocks import Block
+from .dropping import Dropping
 from .stored import Stored
 from .weights import Draws
 
@@ -93,8 +94,12 @@ class Simulations:
     names: Sequence[str] | None = None
     on_invalid: str = "raise"
     n_dropped: int = field(default=0, init=False)
+    # Whether it depends on the simulations which ones were dropped.
+    _dropping: Dropping = field(default=Dropping(), init=False)
     # Whether draws were resampled by weights that are not known of the truths.
     _resampled: bool = field(default=False, init=False)
+    # What parameters were divided by, where they were of extreme size.
+    _unit: Floats | None = field(default=None, init=False)
     # How much is read, computed and kept together, in double precision.
     _part_bytes: int = field(default=64 * 2**20, init=False)
     # The place of the first simulation among all, where these are a part of them.
@@ -126,7 +131,7 @@ class Simulations:
         )
         shapes.something_to_rank(n_dims, draws)
         if self._whole:
-            self._known.box = shapes.pooled_box(self.samples, self.theta)
+            self._know_box(*shapes.pooled_box(self.samples, self.theta))
             self._drop(shapes.invalid(self, self.box))
         alerts.warn_if_square_and_swapped(self.samples)
 
@@ -143,14 +148,14 @@ class Simulations:
             more: Further arguments of `Simulations`: weights, `offsets` and `on_invalid`.
         """
         shapes.both_log_probs(log_prob_samples, log_prob_theta)
-        if more.get("offsets") is None and not isinstance(log_prob_samples, list | tuple):
+        n_sims = shapes.n_entries("log_prob_theta", log_prob_theta)
+        listed = weights.by_simulation(log_prob_samples, n_sims)
+        if more.get("offsets") is not None:
+            log_prob_samples = shapes.array("log_prob_samples", log_prob_samples)
+        elif not listed:
             log_prob_samples, log_prob_theta = shapes.log_probs(
                 log_prob_samples, log_prob_theta, None, None
             )
-        n_sims = shapes.n_entries("log_prob_theta", log_prob_theta)
-        listed = weights.by_simulation(log_prob_samples, n_sims)
-        if not listed:
-            log_prob_samples = shapes.array("log_prob_samples", log_prob_samples)
         samples: Any = (
             [np.empty((len(row), 0)) for row in log_prob_samples]
             if listed
@@ -201,6 +206,7 @@ class Simulations:
 
     def width(self) -> Floats:
         """Return the sides of the box, 1 for parameters that never vary, `(n_dims,)`."""
+        units.refuse_too_narrow(self.box, self.samples.dtype, self.names)
         low, high = (np.asarray(corner, dtype=float) for corner in self.box)
         return np.where(high > low, high - low, 1.0)
 
@@ -323,15 +329,21 @@ class Simulations:
         name = "centres" if centres else "box"
         ends = partial(passes.ends, centres=centres)
         found = joined(passes.each(points_alone(self), name, ends))
-        self._known.box = found["low"].min(axis=0), found["high"].max(axis=0)
+        self._know_box(found["low"].min(axis=0), found["high"].max(axis=0))
         if centres:
             self._known.centres = found["centres"]
         self._known.checked |= self.log_prob_samples is None
 
-    def _drop(self, invalid: Array) -> None:
-        """Refuse invalid simulations, or leave them out."""
+    def _drop(self, invalid: Array, first: Floats | None = None) -> None:
+        """Refuse invalid simulations, or leave them out.
+
+        Arguments:
+            invalid: Which of the simulations are.
+            first: A finite draw of each, if known.
+        """
         shapes.refuse(invalid, self.on_invalid)
         if invalid.any():
+            self._set(_dropping=dropping.tested(self, invalid, first))
             valid = np.flatnonzero(~invalid)
             kept = {
                 name: array.keep(~invalid)
@@ -340,8 +352,15 @@ class Simulations:
                 for name, array in self._by_name.items()
             }
             self._set(**kept, n_dropped=int(invalid.sum()))
-            self._known.box = shapes.pooled_box(self.samples, self.theta) if self._whole else None
+            self._known.box = None
+            if self._whole:
+                self._know_box(*shapes.pooled_box(self.samples, self.theta))
         self._known.checked = True
+
+    def _know_box(self, low: Array, high: Array) -> None:
+        """Remember the corners of the box, which must leave room to compute with."""
+        units.refuse_too_large((low, high), self.samples.dtype, self.names)
+        self._known.box = low, high
 
     def __repr__(self) -> str:
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
@@ -424,7 +443,8 @@ def bound(sims: Simulations, run: Run) -> Simulations:
     if not sims._known.checked and sims.on_invalid == "drop":
         unchecked = sims._with()
         unchecked._known.checked = True
-        sims._drop(~joined(passes.each(unchecked, "valid", passes.valid))["valid"])
+        found = joined(passes.each(unchecked, "valid", passes.valid))
+        sims._drop(~found["valid"], found["first"])
     return sims
 
 

@@ -5,7 +5,8 @@ import warnings
 import numpy as np
 
 from .._base import arrays
-from .._base.types import Array
+from .._base.arrays import power_of_two
+from .._base.types import Array, Floats
 from .stored import Stored
 
 _SWAP_FALSE_ALARM = 1e-6
@@ -28,7 +29,7 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     n_draws, n_sims, n_dims = samples.shape
     if n_draws != n_sims or n_draws < 3 or not n_dims:
         return
-    samples = arrays.host(samples[:, :_SQUARE])[:_SQUARE]
+    samples = _scaled(arrays.host(samples[:, :_SQUARE])[:_SQUARE])
     n_draws = n_sims = len(samples)
     of_sims, of_draws = samples.mean(axis=0, dtype=float), samples.mean(axis=1, dtype=float)
     total = samples.var(axis=(0, 1), dtype=float)
@@ -45,6 +46,11 @@ def warn_if_square_and_swapped(samples: Array) -> None:
         )
 
 
+def _scaled(samples: Array) -> Floats:
+    """Return draws times a power of two for each parameter: squares might be out of range."""
+    return samples / power_of_two(abs(samples.astype(float)).max(axis=(0, 1)))
+
+
 def chained(samples: Array, log_weights: Array | None) -> str | None:
     """Return a warning if neighbouring draws correlate, like those of a chain; None otherwise.
 
@@ -52,7 +58,7 @@ def chained(samples: Array, log_weights: Array | None) -> str | None:
     """
     n_draws, _, n_dims = samples.shape
     few = slice(0, min(_CHAINS, max(1, _CHAIN_BYTES // (8 * n_draws * n_dims))))
-    some = arrays.host(samples[:, few])[:_CHAIN_DRAWS].astype(float)
+    some = _scaled(arrays.host(samples[:, few])[:_CHAIN_DRAWS])
     there = np.ones((*some.shape[:2], 1))
     if log_weights is not None:
         there[...] = log_weights[:_CHAIN_DRAWS, few, None] > -np.inf

@@ -14,7 +14,7 @@ import numpy as np
 from .._base import arrays
 from .._base.arrays import Results, joined
 from .._base.types import Array
-from . import shapes, stored
+from . import dropping, shapes, stored
 from .blocks import Block
 
 if TYPE_CHECKING:
@@ -122,9 +122,11 @@ def blocks(sims: "Simulations", n_bytes: int = 0) -> Iterator[Block]:
 
 
 def valid(part: "Simulations") -> Results:
-    """Return which simulations of a part contain finite numbers alone."""
-    invalid = [_invalid(piece) for piece in pieces(_unchecked(part), by_chunk=True)]
-    return {"valid": ~np.concatenate(invalid)}
+    """Return which simulations of a part contain finite numbers alone, and a finite draw each."""
+    return joined(
+        {"valid": ~_invalid(piece), "first": dropping.first_finite(piece)}
+        for piece in pieces(_unchecked(part), by_chunk=True)
+    )
 
 
 def ends(part: "Simulations", *, centres: bool) -> Results:

@@ -244,7 +244,11 @@ def something_to_rank(n_dims: int, log_probs: Array | None) -> None:
 
 def n_entries(name: str, given: ArrayLike) -> int:
     """Return how many entries an array or a list has, of which there must be some."""
-    n = len(given) if hasattr(given, "__len__") and np.ndim(given) else 0
+    shape = getattr(given, "shape", None)
+    if isinstance(shape, tuple):
+        n = shape[0] if shape else 0
+    else:
+        n = len(given) if isinstance(given, list | tuple) else 0
     if not n:
         wanted = "an array or a list with one entry per simulation, and one simulation at least"
         raise ValueError(arguments.wrong(name, wanted, given))
@@ -320,6 +324,7 @@ def refuse(invalid: Array, on_invalid: str) -> None:
         )
 
 
+_NOT_STORED = ("pandas", "scipy")  # tables, and sparse matrices, which are refused
 _IN_MEMORY = ("__dlpack__", "__array_interface__")
 
 
@@ -329,6 +334,6 @@ def is_stored(value: ArrayLike) -> bool:
         return value.filename is not None and value.mode in ("r", "r+")
     if isinstance(value, Stored):
         return True
-    if arrays.package(value) == "pandas" or any(hasattr(value, name) for name in _IN_MEMORY):
+    if arrays.package(value) in _NOT_STORED or any(hasattr(value, name) for name in _IN_MEMORY):
         return False
     return all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__"))

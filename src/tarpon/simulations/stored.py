@@ -12,7 +12,7 @@ import numpy as np
 
 from .._base.fingerprint import of_array
 from .._base.text import clean
-from .._base.types import Array, ArrayLike, Ints
+from .._base.types import Array, ArrayLike, Floats, Ints
 from .sources import PlainZarr, chunk_length, decoded, is_portable, missing_chunks, opened, told
 
 _N_SAMPLED, _PART_BYTES = 8, 64 * 2**20  # simulations and bytes that a fingerprint reads
@@ -31,6 +31,7 @@ class Stored:
         where: Which of the source's simulations these are.
         n_draws: How many of the first draws are seen; all where None.
         wide: Whether an axis for the only parameter is added at the end.
+        unit: What parameters are divided by, if by anything.
     """
 
     source: Any
@@ -38,6 +39,7 @@ class Stored:
     where: slice | Ints
     n_draws: int | None = None
     wide: bool = False
+    unit: Floats | None = None
 
     @classmethod
     def of(cls, value: ArrayLike, axis: int) -> "Stored":
@@ -114,7 +116,8 @@ class Stored:
             numbers = np.take(slab, self.where - start, axis=self.axis)
         else:
             numbers = self._read(0, 0)
-        return numbers[..., None] if self.wide else numbers
+        numbers = numbers[..., None] if self.wide else numbers
+        return numbers if self.unit is None else numbers / self.unit
 
     def fingerprint(self) -> str:
         """Return what tells the numbers from others, without reading all that is in files.
