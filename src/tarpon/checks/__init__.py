@@ -20,8 +20,9 @@ from ..simulations import (
     Simulations,
     alerts,
     begin,
-    dropping,
+    dropping_warning,
     given,
+    is_ordinary,
     passes,
     shapes,
     units,
@@ -267,7 +268,7 @@ def _checked(
 ) -> Check:
     """Swap truths with draws, and return the answer."""
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
-    sims = units.tamed(sims)
+    sims = sims if sims._whole and is_ordinary(sims) else units.tamed(sims)
     sums = families.swapped(
         sims if scores else without(sims, "x"),
         {name: _region(score, sims) for name, score in scores.items()},
@@ -292,12 +293,12 @@ def _checked(
         warnings=warnings(
             effects,
             alerts.chained(sims.samples, sims.log_weights),
-            dropping.of(sims).warning(sims.n_dropped, sims.n_sims),
+            dropping_warning(sims),
         ),
         n_sims=sims.n_sims,
         draws=sims.draws,
         n_dropped=sims.n_dropped,
-        dropping=dropping.of(sims),
+        dropping=sims.dropping,
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),

@@ -19,12 +19,12 @@ from ..simulations import (
     alerts,
     bare,
     bound,
-    dropping,
     equalised,
     given,
     passes,
     shapes,
     units,
+    warn_of_dropping,
 )
 from ..simulations.weights import by_simulation
 from .adversaries import ADVERSARY, Adversary, Gambler
@@ -136,7 +136,7 @@ class Monitor:
                 one_simulation(len(samples), theta.shape[1])
         sims = given(samples, theta, x=x, names=names)
         sims = bound(sims, Run())
-        dropping.warn_if_not_random(sims)
+        warn_of_dropping(sims)
         if sims.n_dims:
             alerts.warn_if_chained(sims.samples, sims.log_weights)
         self._take(sims)
