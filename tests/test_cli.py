@@ -157,11 +157,11 @@ class TestMisuse:
         self.fails("a figure must end with .png, .pdf or .svg, but got 'curve.xyz'.", *words)
 
     def test_run_refuses_a_file_without_a_problem(self, archive):
-        self.fails("is no Python file that defines a problem", "run", archive("correct"))
+        self.fails("is not a Python file", "run", archive("correct"))
 
     def test_merge_refuses_other_folders(self, tmp_path):
         self.fails(f"there is no folder '{tmp_path / 'a'}'.", "merge", tmp_path / "a")
-        self.fails("is no folder of results: it has no about.json.", "merge", tmp_path)
+        self.fails("is not a folder of results: it contains no about.json.", "merge", tmp_path)
 
 
 def test_demo_prints_a_table_and_writes_a_figure(tmp_path):

@@ -165,7 +165,7 @@ class TestSaving:
         about = json.dumps({"format": 99})
         np.savez(tmp_path / "future.npz", about=np.array(about), ranks=np.zeros(2))
         for name in ("other.npz", "text.npz", "objects.npz", "future.npz"):
-            with pytest.raises(ValueError, match="is damaged, or no file that tarpon has saved"):
+            with pytest.raises(ValueError, match="is damaged or was not saved by tarpon"):
                 tarpon.load(tmp_path / name)
         with pytest.raises(FileNotFoundError, match="there is no file"):
             tarpon.load(tmp_path / "nowhere.npz")

@@ -86,7 +86,7 @@ def test_chains_that_were_cut_off_go_on_from_there(small, tmp_path):
 
     def cut_off(stage, n_done, n_total):
         assert (stage, n_total) == ("chains", 5)
-        if n_done == 2:
+        if n_done >= 2:  # several may end at once
             raise Cut
 
     def counting(*args):

@@ -598,7 +598,7 @@ def test_shards_that_cannot_be(run, store, words, said):
 
 
 def test_folders_that_cannot_be_merged(run, tmp_path):
-    assert "is no folder of results" in " ".join(run("merge", tmp_path).stderr.split())
+    assert "is not a folder of results" in " ".join(run("merge", tmp_path).stderr.split())
     sims = simulations(**arrays())
     tarpon.sbc(sims, rng=0, engine=Engine(resume=tmp_path))
     assert "was written from Python" in " ".join(run("merge", tmp_path).stderr.split())

@@ -306,7 +306,9 @@ class TestDeath:
         _, error = parent.communicate(timeout=60)
         (tmp_path / "go").touch()
         assert parent.returncode == 130
-        said = re.search(r"stopped: (\d+) simulations are in '.*'. The same command goes", error)
+        said = re.search(
+            r"stopped: (\d+) simulations are in '.*'. The same command resumes", error
+        )
         assert 4 <= int(said[1]) == len(contents(store)) < N_SIMS
         assert "Traceback" not in error
         assert not list(store.glob("*.part"))
@@ -322,7 +324,7 @@ class TestDeath:
             "    Path(__file__).with_name('child').write_text(str(child.pid))\n"
             "    os.kill(os.getpid(), signal.SIGKILL) if once() else time.sleep(1000)"
         )
-        with pytest.raises(RuntimeError, match="no simulation worked, and a test needs two"):
+        with pytest.raises(RuntimeError, match="no simulation succeeded, and a test needs two"):
             tarpon.run(
                 problem(start),
                 store=tmp_path / "a",
@@ -422,8 +424,8 @@ class TestFullDisk:
         assert ".part" not in said.stdout
         message = re.fullmatch(
             r"Error: 'disk/a/simulations-\d+.npz' cannot be written: No space left on device. The "
-            r"(\d+) simulations in 'disk/a' are safe. When there is room again, the same call "
-            r"goes on from there.",
+            r"(\d+) simulations in 'disk/a' are safe. When the disk has room again, the same call "
+            r"resumes from there.",
             " ".join(said.stderr.split()),
         )
         assert 3 <= int(message[1]) < N_SIMS
@@ -477,7 +479,7 @@ class TestTrouble:
         assert study.check.n_sims == N_SIMS - len(raises)
         (line,) = {failure.message for failure in study.failures}
         assert re.fullmatch(r"ArithmeticError: no such root \(problem.py, line \d+\)", line)
-        assert f"{len(raises)} simulations failed and are not in the test" in str(study)
+        assert f"{len(raises)} simulations failed and are not tested" in str(study)
         note = json.loads((tmp_path / "a" / f"failed-{raises[0]:06d}.json").read_text())
         assert note["message"] == line
         assert "Traceback" in note["details"]
@@ -493,7 +495,7 @@ class TestTrouble:
 
     def test_simulations_that_all_raise(self, problem, tmp_path):
         path = problem("raise KeyError('mass')")
-        with pytest.raises(RuntimeError, match=r"none of the first 5 .*KeyError: 'mass'"):
+        with pytest.raises(RuntimeError, match=r"all of the first 5 .*KeyError: 'mass'"):
             tarpon.run(path, store=tmp_path / "a", **settings())
         assert len(list((tmp_path / "a").glob("failed*"))) == 5
         # There is nothing that could be mixed up: once it is mended, the store will do.
@@ -526,8 +528,8 @@ class TestTrouble:
     @pytest.mark.parametrize(
         ("values", "message"),
         [
-            ("theta", r"of 51 parameters must return as many numbers, \(51,\), but returned"),
-            ("np.full(len(theta), np.nan)", "some are NaN or infinite"),
+            ("theta", r"of 51 parameters must return \(51,\) numbers, but returned"),
+            ("np.full(len(theta), np.nan)", "but returned NaN"),
         ],
     )
     def test_a_wrong_density_is_refused(self, problem, values, message):
@@ -580,8 +582,8 @@ def test_a_damaged_file_is_named_and_computed_again(problem, tmp_path, expected,
     study = tarpon.run(path, store=store, **settings())
     (note,) = study.notes
     assert note.startswith(repr(str(broken)))
-    assert "is damaged" in note or "has changed since" in note
-    assert "set aside, and what it held is computed again" in note
+    assert "is damaged" in note
+    assert "renamed, and its simulations are computed again" in note
     assert note in str(study)
     assert_same(contents(store), expected)
     assert (store / f"damaged-{broken.name}").read_bytes() == noise
@@ -598,8 +600,8 @@ def test_files_in_the_wrong_place_are_computed_again(problem, tmp_path, expected
     shutil.copy(tmp_path / "b" / "simulations-000000.npz", first)
     study = tarpon.run(path, store=store, **settings())
     assert [note.partition(".npz' ")[2] for note in study.notes] == [
-        "was written for another run or another name, or has changed since. It was set aside, "
-        "and what it held is computed again."
+        "is damaged or misplaced: it was written by another run or under another name, or has "
+        "changed since. It was renamed, and its simulations are computed again."
     ] * 2
     assert_same(contents(store), expected)
 
@@ -660,15 +662,15 @@ class TestAnotherProblem:
     def refused(self, message, given, store, **more):
         with pytest.raises(ValueError, match=message) as refusal:
             tarpon.run(given, store=store, **settings(**more))
-        if "holds results" in message:
-            assert "give this run a folder of its own, or delete that one" in str(refusal.value)
+        if "contains results" in message:
+            assert "Give this run a folder of its own, or delete that one" in str(refusal.value)
 
     def test_another_problem_by_its_source(self, problem, tmp_path):
         store = tmp_path / "a"
         tarpon.run(problem(), store=store, **settings(n_sims=2))
         wrong = TEXT.replace("np.sqrt(0.5)", "np.sqrt(0.4)")
         message = (
-            r"holds results of another run: source, line \d+, was "
+            r"contains results of another run: source, line \d+, was "
             r".*sqrt\(0.5\).* and is .*sqrt\(0.4\)"
         )
         self.refused(message, problem(text=wrong), store)
@@ -707,7 +709,9 @@ class TestAnotherProblem:
         assert said("WIDTH = 0.5\n") == said("# a comment\nWIDTH = 0.5\n") == (0, "")
         status, refusal = said("WIDTH = 0.4\n")
         assert status == 2
-        assert "holds results of another run: modules.mine, line 1, was 'WIDTH = 0.5'" in refusal
+        assert (
+            "contains results of another run: modules.mine, line 1, was 'WIDTH = 0.5'" in refusal
+        )
         assert said("WIDTH = 0.5\n") == (0, "")
 
     def test_by_a_module_that_changes_while_it_runs(self, problem, tmp_path):
@@ -737,7 +741,7 @@ class TestAnotherProblem:
         tarpon.run(made(1.0, 1.0), store=tmp_path / "a", **settings(n_sims=2))
         tarpon.run(made(1.0, 1.0), store=tmp_path / "a", **settings(n_sims=2))
         for other in (made(2.0, 1.0), made(1.0, 2.0)):
-            self.refused("holds results of another run: code.", other, tmp_path / "a")
+            self.refused("contains results of another run: code.", other, tmp_path / "a")
 
     @pytest.mark.parametrize(
         ("changed", "more", "message"),
@@ -750,14 +754,14 @@ class TestAnotherProblem:
     )
     def test_another_problem_by_its_settings(self, tmp_path, changed, more, message):
         tarpon.run(Normal(), store=tmp_path / "a", **settings(n_sims=2))
-        message = f"holds results of another run: {message}"
+        message = f"contains results of another run: {message}"
         self.refused(message, Normal(**changed), tmp_path / "a", **more)
 
     def test_a_store_of_something_else_is_refused(self, problem, tmp_path):
         (tmp_path / "a").mkdir()
         (tmp_path / "a" / "thesis.tex").touch()
         self.refused(
-            "is no folder of results: it has no about.json, but 'thesis.tex'",
+            "is not a folder of results: it contains 'thesis.tex' but no about.json",
             problem(),
             tmp_path / "a",
         )
@@ -766,7 +770,7 @@ class TestAnotherProblem:
         path = problem()
 
         def meanwhile(*_):
-            self.refused("another run is at work", path, tmp_path / "a")
+            self.refused("another run uses", path, tmp_path / "a")
             seen.append(1)
 
         seen = []
@@ -779,9 +783,9 @@ class TestWhenToStop:
         options, narrow = settings(n_sims=1000), Normal(width=0.5)
         study = tarpon.run(narrow, store=tmp_path / "a", **options)
         assert (study.stopped, study.outcome) == ("inaccurate", "inaccurate")
-        assert "as fixed beforehand" in study.check.warnings[-1]
+        assert "assume a fixed number of simulations" in study.check.warnings[-1]
         assert study.check.n_sims < 200
-        assert "the evidence is in" in str(study)
+        assert re.search(r"simulations: evidence [\d.e+]+:1\.", str(study))
         again = tarpon.run(narrow, store=tmp_path / "a", **options)
         with ThreadPoolExecutor(1) as pool:
             alone = tarpon.run(narrow, store=tmp_path / "b", **options | {"executor": pool})
@@ -912,8 +916,8 @@ class TestProblems:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"time_limit": 1.0}, "nobody can stop from outside"),
-            ({"n_workers": 2}, "leave `n_workers` out"),
+            ({"time_limit": 1.0}, "whose calls cannot be stopped"),
+            ({"n_workers": 2}, "cannot be used with `executor`"),
             ({"executor": None, "time_limit": 0.0}, "`time_limit` must be positive"),
             ({"retries": -1}, "`retries` must not be negative"),
             ({"n_sims": 1}, "at least 2 simulations"),
@@ -950,7 +954,7 @@ class TestCommandLine:
     def test_misuse_of_run_is_refused(self, problem, tmp_path):
         for words, message in {
             ("nowhere.py",): "there is no file 'nowhere.py'",
-            (problem("raise KeyError('mass')"), "--n-sims", 9): "none of the first 5 simulations",
+            (problem("raise KeyError('mass')"), "--n-sims", 9): "all of the first 5 simulations",
         }.items():
             said = CliRunner().invoke(main, ["run", *map(str, words), "--n-workers", "1"])
             assert said.exit_code == 2

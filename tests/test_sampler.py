@@ -183,7 +183,7 @@ def test_a_sampler_must_be_one_and_give_what_it_was_asked_for():
     theta, x = study(4)
     with pytest.raises(TypeError, match=r"`sampler` must be a function .*, but got None"):
         from_sampler(None, theta, x)
-    with pytest.raises(RuntimeError, match=r"gave \(9, 3\) in place of \(9, 2\) draws"):
+    with pytest.raises(RuntimeError, match=r"returned draws \(9, 3\), not \(9, 2\)"):
         from_sampler(lambda x, n: np.zeros((n, 3)), theta, x, 9)
 
 

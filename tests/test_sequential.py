@@ -547,7 +547,7 @@ class TestMisuse:
         with pytest.raises(FileNotFoundError, match="there is no file"):
             tarpon.load(path)
         path.write_bytes(b"nothing")
-        self.refuses("is damaged, or no file that tarpon has saved", lambda: tarpon.load(path))
+        self.refuses("is damaged or was not saved by tarpon", lambda: tarpon.load(path))
         tarpon.sbc(zoo("exact", n_sims=5, rng=0), rng=0).save(path)
         self.refuses("there was no adversary", lambda: tarpon.load(path, adversary=Quadratic()))
         Monitor(rng=0).save(path)

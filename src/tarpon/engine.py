@@ -1,9 +1,8 @@
 """Engines: where the blocks of a test are computed, and where their results are kept.
 
-A test is a function of a block of simulations, called on every block, and what follows from the
-results in the order of the blocks. Blocks depend on the sizes of the data alone, and random
-numbers on the block, so that an engine changes when and where things are computed, and nothing
-else.
+A test calls a function on every block of simulations and combines the results in the order of the
+blocks. Blocks depend on the sizes of the data only, and random numbers on the block only. So an
+engine changes when and where blocks are computed, never the answer.
 """
 
 import shlex
@@ -28,7 +27,7 @@ Task: TypeAlias = Callable[[int], Any]
 
 
 class Unfinished(Exception):
-    """A shard has done its part; the answer needs those of the others."""
+    """A shard is done; the answer needs the other shards, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,22 +35,22 @@ class Engine:
     """Where blocks are computed, and where their results are kept.
 
     Arguments:
-        executor: A `concurrent.futures.Executor` or a `dask.distributed.Client`; without one,
-            blocks are computed one after the other, each on all processors.
-        resume: A folder for the results of blocks. A test that was killed and is called again
-            with the same folder computes only what is missing.
-        shard: `(i, n)` computes the `i`-th of `n` parts of the blocks, counted from 0, and raises
-            `Unfinished`; needs `resume`.
-        on_missing: `"raise"` takes all blocks from `resume`, which may then be several folders,
-            and computes none.
-        progress: Called as `progress(stage, n_done, n_total)` after every block.
-        note: What else to write down in the folder.
+        executor: Executor of `concurrent.futures`, or Dask client; by default blocks are computed
+            one after the other, each on all processors.
+        resume: Folder for the results of blocks. The same call with the same folder computes
+            only blocks that are missing or damaged. A folder of other data, settings or another
+            seed is refused.
+        shard: Pair `(i, n)`: compute part `i` of `n` parts of the blocks, counted from 0, and
+            raise `Unfinished`; needs `resume`.
+        on_missing: `"raise"` an error if `resume`, one folder or several, lacks any block.
+        progress: Function called as `progress(stage, n_done, n_total)` after every block.
+        note: Dictionary to write into the folder.
 
     Example:
         >>> sims = tarpon.problems.gaussian("correct", n_sims=50, rng=0)
         >>> engine = tarpon.Engine(resume="blocks")
         >>> first = tarpon.tarp(sims, rng=0, engine=engine)
-        >>> tarpon.tarp(sims, engine=engine).seed  # all is known already, the seed too
+        >>> tarpon.tarp(sims, engine=engine).seed  # read from the folder
         0
     """
 
@@ -91,11 +90,11 @@ class Engine:
         return tuple(arguments.path(folder, "resume") for folder in given)
 
     def start(self, identity: Callable[[], Mapping[str, Any]], rng: RNG) -> "Run":
-        """Begin a test: open the folder, if any, and settle the seed.
+        """Begin a test: open the folder, if there is one, and choose the seed.
 
         Arguments:
-            identity: Returns what the results depend on, beside the seed.
-            rng: The seed or generator; with none, that of the folder.
+            identity: Function that returns everything that the results depend on but the seed.
+            rng: Seed or generator; by default the seed of the folder.
         """
         if self.resume is None:
             return Run(self, arguments.seed(rng))
@@ -131,7 +130,7 @@ class Run:
 
     @property
     def plain(self) -> bool:
-        """Whether blocks are neither kept nor computed elsewhere."""
+        """Whether blocks are computed here, without a folder and without a callback."""
         return self.engine.executor is None and not self.folders and not self.engine.progress
 
     def compute(
@@ -143,14 +142,14 @@ class Run:
         *,
         final: bool = False,
     ) -> Iterator[Results]:
-        """Yield `function(task(k))` for every block `k`, in their order.
+        """Yield `function(task(k))` for every block `k`, in order.
 
         Arguments:
-            name: What is computed; results are kept under it.
-            function: Takes a task and returns arrays by name.
-            task: Returns all that is needed to compute a block.
-            n_blocks: The number of blocks.
-            final: Whether shards may stop here, each with its own blocks.
+            name: Name of the stage, under which results are kept.
+            function: Function of a task that returns arrays by name.
+            task: Function of the number of a block that returns its task.
+            n_blocks: Number of blocks.
+            final: Whether a shard stops after its own blocks.
         """
         if self.engine.on_missing == "raise":
             self._refuse_missing(name, n_blocks)
@@ -158,7 +157,7 @@ class Run:
             i, n = self.engine.shard
             own = range(n_blocks * i // n, n_blocks * (i + 1) // n)
             others = (k for k in range(n_blocks) if k not in own)
-            # Of what all shards need, each begins with its own and then takes what is left.
+            # All shards need these blocks: each begins with its own, then computes what is left.
             order = own if final else [*own, *others]
             for _ in self._computed(name, function, task, order):
                 pass
@@ -215,7 +214,7 @@ class Run:
                 future.cancel()
 
     def _known(self, name: str, k: int) -> Results | None:
-        """Return the results of a block, unless no folder has a file of it that is whole."""
+        """Return the results of a block, None if no folder has an intact file."""
         for folder in self.folders:
             with suppress(ValueError, FileNotFoundError):
                 return folder.load(_file(name, k))
@@ -230,7 +229,7 @@ class Run:
             self.engine.progress(name, n_done, n_blocks)
 
     def _missing(self, name: str, n_blocks: int) -> list[int]:
-        """Return the blocks of which no folder has a file."""
+        """Return the blocks that no folder has a file of."""
         return [
             k
             for k in range(n_blocks)
@@ -238,7 +237,7 @@ class Run:
         ]
 
     def _there(self, name: str, n_blocks: int) -> str:
-        """Return how many blocks are there, and what to do when all are."""
+        """Return how many blocks are done, and what to do when all are."""
         n_there, folder = n_blocks - len(self._missing(name, n_blocks)), str(self.folders[0].path)
         merged = f"`tarpon merge {shlex.quote(folder)}` gives the answer."
         if n_there == n_blocks:

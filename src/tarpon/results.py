@@ -190,7 +190,10 @@ class Result:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write an `.npz` file that `tarpon.load` reads again; nothing in it is pickled."""
+        """Write an `.npz` file for `tarpon.load`, without pickling.
+
+        An old file of the same name is replaced at once; if the disk is full, it stays.
+        """
         about = {
             "test": self.test,
             "n_draws": self.ranks.n_draws,
@@ -203,29 +206,6 @@ class Result:
             "settings": self.settings,
         }
         disk.save(path, KIND, about, {"ranks": self.ranks.values})
-
-    @classmethod
-    def of_record(cls, record: disk.Record) -> "Result":
-        """Return the result that `save` wrote, or raise `ValueError` if a record is of none."""
-        n_draws = record.count("n_draws", 1, _MOST_DRAWS)
-        ranks = record.arrays.get("ranks", np.empty(0))
-        n_scores = ranks.shape[1:]
-        test, settings = record.value("test", str), record.value("settings", dict)
-        if test not in _CITATIONS or not ranks.size or len(n_scores) > 1:
-            raise ValueError(f"there is no test {shown(test)} with ranks {ranks.shape}")
-        if not all(isinstance(text, str) for text in settings.values()):
-            raise ValueError(f"'settings' must be texts, but are {shown(settings)}")
-        return cls(
-            test,
-            Ranks(record.integers("ranks", n_draws, None, *n_scores), n_draws),
-            Reading(record.value("reading", str)),
-            tuple(clean(name) for name in record.texts("names", *(n_scores or (1,)))),
-            record.count("seed"),
-            _draws(disk.Record(record.value("draws", dict), {})),
-            record.count("n_dropped"),
-            settings,
-            _dropping(disk.Record(record.value("dropping", dict), {})),
-        )
 
     @property
     def citation(self) -> str:
@@ -268,8 +248,31 @@ CITATION = (
 )
 
 
+def restored(record: disk.Record) -> Result:
+    """Return a result that was saved; raise `ValueError` if the record is of anything else."""
+    n_draws = record.count("n_draws", 1, _MOST_DRAWS)
+    ranks = record.arrays.get("ranks", np.empty(0))
+    n_scores = ranks.shape[1:]
+    test, settings = record.value("test", str), record.value("settings", dict)
+    if test not in _CITATIONS or not ranks.size or len(n_scores) > 1:
+        raise ValueError(f"there is no test {shown(test)} with ranks {ranks.shape}")
+    if not all(isinstance(text, str) for text in settings.values()):
+        raise ValueError(f"'settings' must be texts, but are {shown(settings)}")
+    return Result(
+        test,
+        Ranks(record.integers("ranks", n_draws, None, *n_scores), n_draws),
+        Reading(record.value("reading", str)),
+        tuple(clean(name) for name in record.texts("names", *(n_scores or (1,)))),
+        record.count("seed"),
+        _draws(disk.Record(record.value("draws", dict), {})),
+        record.count("n_dropped"),
+        settings,
+        _dropping(disk.Record(record.value("dropping", dict), {})),
+    )
+
+
 def _dropping(record: disk.Record) -> Dropping:
-    """Return what dropping depends on, as a record says it."""
+    """Return the p-values of dropping in a record."""
     p_values = {name: record.about.get(name) for name in ("truths", "draws", "x")}
     for name, p_value in p_values.items():
         if p_value is not None and not (isinstance(p_value, float) and 0 <= p_value <= 1):
@@ -278,7 +281,7 @@ def _dropping(record: disk.Record) -> Dropping:
 
 
 def _draws(record: disk.Record) -> Draws:
-    """Return how many draws there were, as a record says it."""
+    """Return the numbers of draws in a record."""
     fewest, worth = record.count("fewest"), record.about.get("worth")
     if worth is not None:
         worth = record.value("worth", list)

@@ -1,7 +1,8 @@
-"""Fingerprints: what tells values apart by their content, in this process and in the next one.
+"""Fingerprints: equal for values with the same content, in this process and in the next one.
 
-Arrays count by their numbers, functions by their code and by what that refers to, objects by what
-they are made of. Functions and classes of installed packages count by name and version.
+The content of an array is its numbers, that of a function its code and everything that the code
+refers to, that of an object its class and attributes. Functions and classes of installed packages
+are told apart by name and version.
 """
 
 import hashlib
@@ -33,39 +34,36 @@ from . import arrays, imports
 from .types import ArrayLike
 
 _PIECE_BYTES = 16 * 2**20
-_MOST_TEXT = 2000  # letters of a fingerprint that is kept whole, to say what has changed
-_NAME = "(name)"  # of what is found under its name alone
+_MOST_TEXT = 2000  # characters of a fingerprint that is no digest, to show what has changed
+_NAME = "(name)"  # the only entry of objects that are pickled by name
 _OF_C = (GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType)
 _BY_NAME = (Path, range, slice, complex, type(...), np.dtype)
 
 
 def of_settings(settings: Mapping[str, object]) -> dict[str, Any]:
-    """Return what tells settings from others, as JSON has it.
-
-    A value whose content cannot be seen is refused.
-    """
+    """Return the fingerprints of settings, for JSON; values without one raise `ValueError`."""
     return {name: _short(_Teller(_refuse)(name, value)) for name, value in settings.items()}
 
 
 def of_attributes(value: object) -> dict[str, Any]:
-    """Return what tells an object from others of its class, as JSON has it.
+    """Return the fingerprints of the attributes of an object, for JSON.
 
-    Attributes with a leading underscore do not count. Where content cannot be seen, the name of
-    its class has to do.
+    Attributes with a leading underscore are left out. The fingerprint of a value that cannot be
+    taken apart, such as a lock, is the name of its class.
     """
     made_of = _made_of(value, private=False)
     return {name: _short(_Teller(None)(name, one)) for name, one in made_of.items()}
 
 
 def of_code(value: object) -> Any:
-    """Return what tells a class or function from others, with all of its own that it uses."""
+    """Return the fingerprint of a class or a function, for JSON."""
     return _short(_Teller(None)("code", value))
 
 
 def of_array(array: ArrayLike) -> str:
-    """Return what tells an array from others: its kind, its shape and a digest of its numbers.
+    """Return dtype, shape and a digest of an array.
 
-    The numbers are read a few at a time, and those in memory on all processors.
+    Arrays in memory are read by all processors; others are read a part at a time.
     """
     shape, dtype = tuple(array.shape), str(array.dtype)
     row = prod(shape[1:]) * getattr(array.dtype, "itemsize", 8)
@@ -88,14 +86,14 @@ def of_array(array: ArrayLike) -> str:
 
 def _refuse(name: str, value: object) -> Any:
     raise ValueError(
-        f"results that depend on `{name}` cannot be kept: its content cannot be seen (a "
-        f"{type(value).__qualname__}), so that nobody could tell later whether it has changed. "
-        f"Use a function, arrays or a dataclass of such, or leave `resume` out."
+        f"results that depend on `{name}` cannot be kept: a change of this "
+        f"{type(value).__qualname__} would not be noticed later. Use a function, arrays or a "
+        f"dataclass of these, or remove `resume`."
     )
 
 
 def _short(told: Any) -> Any:
-    """Return what was told, with digests of those parts that are long."""
+    """Return a fingerprint with its long parts replaced by digests."""
     text = json.dumps(told)
     if len(text) <= _MOST_TEXT:
         return told
@@ -105,12 +103,11 @@ def _short(told: Any) -> Any:
 
 
 class _Teller:
-    """Tells the content of values, of each object once.
+    """Takes values apart, each object once.
 
     Arguments:
-        refuse: Called with the name of a value whose content cannot be seen, and the value;
-            without it, the class of such a value is told, and attributes with a leading
-            underscore are left out.
+        refuse: Function of a name and a value that cannot be taken apart; by default the name of
+            its class is used, and attributes with a leading underscore are left out.
     """
 
     def __init__(self, refuse: Callable[[str, object], Any] | None) -> None:
@@ -133,7 +130,7 @@ class _Teller:
         if id(value) in self.seen:
             return f"as before, {self.seen[id(value)][0]}"
         if not isinstance(value, tuple | frozenset):  # constants, which Python may share or not
-            self.seen[id(value)] = len(self.seen), value  # kept, or another may get its id
+            self.seen[id(value)] = len(self.seen), value  # kept, so that its id is not used again
         try:
             return self._content(name, value)
         except RecursionError:
@@ -161,7 +158,7 @@ class _Teller:
         return self._object(name, value)
 
     def _function(self, name: str, value: FunctionType) -> Any:
-        """Tell a function by its code and by what that refers to."""
+        """Return code, defaults, closure and globals of a function."""
         label = f"{value.__module__}.{value.__qualname__}"
         if version := imports.version(value.__module__):
             return f"{label} {version}"
@@ -177,7 +174,7 @@ class _Teller:
         return {"function": label, "code": self._code(name, value.__code__), **told}
 
     def _code(self, name: str, code: CodeType) -> str:
-        """Tell what a code does, wherever it stands; each version of Python has its own codes."""
+        """Return a digest of a code object, which depends on the version of Python."""
         constants = [
             self._code(name, constant) if isinstance(constant, CodeType) else self(name, constant)
             for constant in code.co_consts
@@ -187,7 +184,7 @@ class _Teller:
         return f"{imports.PYTHON} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def _class(self, name: str, value: type) -> Any:
-        """Tell a class by its functions and by the other values in it."""
+        """Return functions, other attributes and bases of a class."""
         label = f"{value.__module__}.{value.__qualname__}"
         if version := imports.version(value.__module__):
             return f"{label} {version}"
@@ -202,9 +199,9 @@ class _Teller:
         return {"(class)": label, "(bases)": bases, **told}
 
     def _object(self, name: str, value: Any) -> Any:
-        """Tell an object by its class and by what it is made of."""
+        """Return class and attributes of an object."""
         inner = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
-        if callable(value) and inner is not None:  # compiled or cached: the function behind it
+        if callable(value) and inner is not None:  # a function that was compiled or cached
             return self(name, inner)
         if isinstance(value, BuiltinFunctionType | np.ufunc):
             owner = getattr(value, "__self__", None)
@@ -212,7 +209,7 @@ class _Teller:
             return [f"{getattr(value, '__module__', None)}.{value.__name__}", *bound]
         try:
             made_of = _made_of(value, private=self.refuse is not None)
-        except Exception:  # whatever an object raises that cannot be pickled
+        except Exception:  # objects that cannot be pickled raise errors of any type
             return self._unseen(name, value)
         told = {key: self(f"{name}.{key}", one) for key, one in made_of.items()}
         if _NAME in told:
@@ -226,14 +223,14 @@ class _Teller:
 
 
 def _made_of(value: Any, *, private: bool) -> dict[str, Any]:
-    """Return what an object is made of, by name: not what it has computed since."""
+    """Return the attributes of an object, without cached properties."""
     if isinstance(value, type | ModuleType):
         return {}
     if hasattr(value, "state_dict") and not private:  # a network of torch, all of it private
         return dict(value.state_dict())
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-    reduced = value.__reduce_ex__(4)  # as pickle and copy take it to pieces
+    reduced = value.__reduce_ex__(4)  # as in pickle and copy
     if isinstance(reduced, str):
         return {_NAME: f"{getattr(value, '__module__', '')}.{reduced}"}
     made, given, state, listed, keyed = (*reduced, None, None, None)[:5]
@@ -254,7 +251,7 @@ def _made_of(value: Any, *, private: bool) -> dict[str, Any]:
 
 
 def _is_array(value: Any) -> bool:
-    """Return whether a value is numbers, wherever they are."""
+    """Return whether a value is an array of numbers, in memory, on a device or stored."""
     if isinstance(value, type) or not (hasattr(value, "dtype") and hasattr(value, "shape")):
         return False
     if isinstance(value, np.ndarray | np.generic):
@@ -265,7 +262,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Return all names that a code and the codes within it refer to."""
+    """Return all names in a code object and in those that it contains."""
     inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*inner)
 
@@ -279,7 +276,7 @@ def _is_filled(cell: CellType) -> bool:
 
 
 def _unwrapped(member: Any) -> Any:
-    """Return the function behind a method, a property or the like."""
+    """Return the function of a static method, a class method or a property."""
     for name in ("__func__", "fget", "func"):
         if isinstance(inner := getattr(member, name, None), FunctionType):
             return inner

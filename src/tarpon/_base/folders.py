@@ -1,7 +1,7 @@
-"""Folders of records: what all of them depend on, and what tells them from those of others.
+"""Folders of records that depend on the same data, settings and seed.
 
-`about.json` holds everything that the records depend on. Each record names the folder and the
-file that it was written for, so that none is taken for another.
+`about.json` contains everything that the records depend on. Each record contains the key of its
+folder, its own file name and a digest of its arrays, so that no record is mistaken for another.
 """
 
 import ast
@@ -28,12 +28,12 @@ _KIND = "part"
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of records that depend on the same things.
+    """Folder of records that depend on the same data, settings and seed.
 
     Arguments:
-        path: The folder.
-        key: Tells its records from those of folders that depend on something else.
-        seed: The seed of everything in it.
+        path: Path of the folder.
+        key: Digest of everything that the records depend on.
+        seed: Seed of the records.
     """
 
     path: Path
@@ -50,22 +50,22 @@ class Folder:
         note: Mapping[str, Any] | None = None,
         afresh: bool = False,
     ) -> "Folder":
-        """Open a folder, a new one or one that depends on the same things.
+        """Create a folder, or open one with the same identity.
 
         Arguments:
-            path: The folder.
-            identity: Everything that its records depend on beside the seed, as JSON has it.
-            rng: The seed or generator; without one, that of the folder.
-            note: What else to write into a new folder.
-            afresh: Whether nothing in the folder counts yet, so that it may begin again.
+            path: Path of the folder.
+            identity: Everything that the records depend on but the seed, for JSON.
+            rng: Seed or generator; by default the seed of the folder.
+            note: Dictionary to write into a new folder.
+            afresh: Whether a folder that exists may get another identity.
         """
         identity = json.loads(json.dumps(identity))
         path.mkdir(parents=True, exist_ok=True)
         others = [p.name for p in path.iterdir() if p.name != _LOCK and p.suffix != disk.PART]
         if others and not (path / _ABOUT).exists():
             raise ValueError(
-                f"{str(path)!r} is no folder of results: it has no {_ABOUT}, but {others[0]!r}. "
-                f"Give this run a folder of its own."
+                f"{str(path)!r} is not a folder of results: it contains {others[0]!r} but no "
+                f"{_ABOUT}. Give this run a folder of its own."
             )
         if afresh or not others:
             seed = arguments.seed(rng)
@@ -83,28 +83,28 @@ class Folder:
         disk.save(self.path / name, _KIND, self._about(name, arrays_there), arrays_there)
 
     def load(self, name: str) -> dict[str, Array]:
-        """Return the arrays of a record, or raise `ValueError` if it is not what was written."""
+        """Return the arrays of a record; raise `ValueError` if it is damaged or misplaced."""
         record = disk.load(self.path / name)
         about = {"kind": _KIND} | self._about(name, record.arrays)
         if any(record.about.get(entry) != value for entry, value in about.items()):
             raise ValueError(
-                f"{str(self.path / name)!r} was written for another run or another name, or has "
-                f"changed since."
+                f"{str(self.path / name)!r} is damaged or misplaced: it was written by another "
+                f"run or under another name, or has changed since."
             )
         return record.arrays
 
     def _about(self, name: str, arrays_there: Mapping[str, Array]) -> dict[str, Any]:
-        """Return what a record of these arrays says about itself."""
+        """Return the description of a record with these arrays."""
         told = {key: of_array(array) for key, array in arrays_there.items()}
         return {"key": self.key, "name": name, "arrays": told}
 
 
 def about_folder(path: Path) -> dict[str, Any]:
-    """Return what a folder says about the records in it."""
+    """Return the content of `about.json`."""
     if not path.exists():
         raise FileNotFoundError(f"there is no folder {str(path)!r}.")
     if not (path / _ABOUT).is_file():
-        raise ValueError(f"{str(path)!r} is no folder of results: it has no {_ABOUT}.")
+        raise ValueError(f"{str(path)!r} is not a folder of results: it contains no {_ABOUT}.")
     try:
         about = disk.described((path / _ABOUT).read_text(encoding="utf-8"))
         record = disk.Record(about, {})
@@ -116,17 +116,17 @@ def about_folder(path: Path) -> dict[str, Any]:
         }
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(
-            f"{str(path)!r} is no folder of results: in {_ABOUT}, {error}."
+            f"{str(path)!r} is not a folder of results: in {_ABOUT}, {error}."
         ) from error
 
 
 def _once(part: Path, path: Path) -> None:
-    """Give a file its name, unless another process has just given that to one of its own."""
+    """Rename a file, unless another process has created a file of the new name meanwhile."""
     try:
         os.link(part, path)
     except FileExistsError:
         return
-    except (AttributeError, OSError):  # a system or a disk without links
+    except (AttributeError, OSError):  # the system or the disk lacks hard links
         with filelock.FileLock(path.with_name(_LOCK)):
             if not path.exists():
                 part.replace(path)
@@ -134,23 +134,23 @@ def _once(part: Path, path: Path) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep other programs out of a folder; the lock goes with the process, however it ends."""
+    """Lock a folder for this process; the lock ends with the process."""
     lock = filelock.FileLock(folder / _LOCK)
     try:
         lock.acquire(blocking=False)
     except filelock.Timeout as error:
         raise ValueError(
-            f"another run is at work in {str(folder)!r}: wait for it, or give this one a folder "
-            f"of its own."
+            f"another run uses {str(folder)!r}: wait until it ends, or give this run a folder of "
+            f"its own."
         ) from error
     except NotImplementedError as error:
         raise ValueError(
-            f"{str(folder)!r} is on a disk that cannot lock files, so that nothing would keep two "
-            f"runs apart: give this run a folder on another disk."
+            f"{str(folder)!r} is on a disk without file locks, so two runs could mix their "
+            f"results: give this run a folder on another disk."
         ) from error
     try:
-        for left in folder.glob(f"*{disk.PART}"):  # of a program that was killed
-            left.unlink()
+        for part in folder.glob(f"*{disk.PART}"):  # left by a program that was killed
+            part.unlink()
         yield
     finally:
         lock.release()
@@ -159,7 +159,7 @@ def alone(folder: Path) -> Iterator[None]:
 def _refuse_another(
     path: Path, about: Mapping[str, Any], identity: Mapping[str, Any], rng: RNG
 ) -> None:
-    """Refuse a folder whose records depend on something else."""
+    """Refuse a folder with another identity or seed."""
     wanted: dict[str, Any] = dict(identity)
     kept = dict(about["identity"])
     if isinstance(rng, int | np.integer):
@@ -171,13 +171,13 @@ def _refuse_another(
     ]
     if differ:
         raise ValueError(
-            f"{str(path)!r} holds results of another run: {'; '.join(differ)}. Results of both "
-            f"must not be mixed: give this run a folder of its own, or delete that one."
+            f"{str(path)!r} contains results of another run: {'; '.join(differ)}. Give this run "
+            f"a folder of its own, or delete that one."
         )
 
 
 def _differences(name: str, before: Any, now: Any) -> Iterator[str]:
-    """Yield what has changed, in words. Comments and spaces of a source do not count."""
+    """Yield the differences of two entries in words, without comments and spaces of sources."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in before | now:
             yield from _differences(f"{name}.{key}", before.get(key), now.get(key))
@@ -189,7 +189,7 @@ def _differences(name: str, before: Any, now: Any) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    """Return a source without its comments and spaces."""
+    """Return a source without comments and spaces."""
     try:
         return ast.dump(ast.parse(text))
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""Modules: those of packages have a version, and those beside a source belong to it."""
+"""Modules that a source imports from its own folder, and versions of all others."""
 
 import ast
 import hashlib
@@ -19,15 +19,15 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 
 def imported(path: Path, text: str, loaded: Iterable[str] = ()) -> dict[str, str]:
-    """Return the texts of all modules of a folder that a source there imports, by name.
+    """Return the sources of all modules that a source imports from its folder, by name.
 
-    Modules count that are imported by others of them or within functions; of compiled ones, a
-    digest is returned.
+    Imports by such modules and imports inside functions are included. The entry of a compiled
+    module is a digest.
 
     Arguments:
-        path: The file of the source.
-        text: The source.
-        loaded: More names of modules that it is known to import.
+        path: Path of the source.
+        text: Content of the source.
+        loaded: Names of more modules that it has imported.
     """
     found: dict[str, str] = {}
     waiting = [*_names(text, ""), *loaded]
@@ -46,7 +46,7 @@ def imported(path: Path, text: str, loaded: Iterable[str] = ()) -> dict[str, str
 
 
 def described(module: ModuleType) -> str:
-    """Return what tells a module from others: its version, or its text and its imports."""
+    """Return name and version of a module, or a digest of its source and imports."""
     name, file = module.__name__, getattr(module, "__file__", None)
     if (version_ := version(name)) or file is None or not Path(file).is_file():
         return f"{name} {version_}".strip()
@@ -56,7 +56,7 @@ def described(module: ModuleType) -> str:
 
 
 def version(name: str | None) -> str:
-    """Return the version of what a module belongs to, nothing if it is the user's own."""
+    """Return the version of the package of a module; "" if it is not installed."""
     top = str(name).partition(".")[0]
     if top == _OURS:
         return __version__
@@ -72,10 +72,10 @@ def version(name: str | None) -> str:
 
 
 def _names(text: str, package: str) -> Iterator[str]:
-    """Yield the names of all modules that a source of a package may import."""
+    """Yield the names of all modules that a source in a package may import."""
     try:
         nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError):  # nobody can import it either
+    except (SyntaxError, ValueError):  # it cannot be imported
         return
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -90,7 +90,7 @@ def _names(text: str, package: str) -> Iterator[str]:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """Return the file of a module that lies in a folder; None if it is imported from elsewhere."""
+    """Return the file of a module in a folder; None if it is imported from elsewhere."""
     base = folder.joinpath(*name.split("."))
     places = [
         base / "__init__.py",

@@ -1,4 +1,4 @@
-"""Packages that not everybody has: the only place that imports them."""
+"""Optional packages: the only place that imports them."""
 
 import importlib
 from typing import Any
@@ -23,12 +23,12 @@ _CALLED = {"arviz_stats": "arviz-stats", "skimage": "scikit-image", "sklearn": "
 
 
 def package(name: str, *, user: str = "this", extra: str = "") -> Any:
-    """Return an optional package or a module of it, or say how to install it.
+    """Import an optional package or module; without it, raise an error that names the extra.
 
     Arguments:
-        name: Its name.
-        user: What needs it.
-        extra: The extra of tarpon that contains it, if it is in several.
+        name: Name of the module.
+        user: Subject of the error, which needs the package.
+        extra: Extra of tarpon with the package, if several have it.
     """
     top = name.partition(".")[0]
     try:
@@ -41,7 +41,7 @@ def package(name: str, *, user: str = "this", extra: str = "") -> Any:
 
 
 def installed(name: str) -> Any:
-    """Return an optional package, or None if it cannot be imported."""
+    """Import an optional package; return None if that fails."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -1,4 +1,4 @@
-"""Pools: calls side by side, in threads that can be left behind or on an executor."""
+"""Pools: parallel calls, in threads that can be abandoned or on an executor."""
 
 import ctypes
 import threading
@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Calls on an executor, or here if there is none.
+    """Calls on an executor, or in this thread without one.
 
     Arguments:
-        executor: The executor.
-        n_workers: How many calls it runs at a time.
+        executor: Executor of `concurrent.futures`.
+        n_workers: Number of parallel calls.
     """
 
     executor: Executor | None
@@ -28,7 +28,7 @@ class Pool:
 
     @classmethod
     def of(cls, executor: Any) -> "Pool":
-        """Return the pool of an executor, of a Dask client, or of neither."""
+        """Return the pool of an executor, of a Dask client or of None."""
         if executor is None:
             return cls(None, 1)
         if hasattr(executor, "get_executor"):  # a Dask client
@@ -40,14 +40,14 @@ class Pool:
 
     @property
     def n_at_once(self) -> int:
-        """How many calls to hand out, so that no worker waits for its next one."""
+        """Number of calls to submit at a time, so that no worker waits for its next one."""
         return 1 if self.executor is None else 2 * self.n_workers
 
     def submit(self, function: Callable[..., Any], *given: Any) -> Future[Any]:
-        """Call a function; where there is no executor, before this returns."""
+        """Call a function on the executor; without one, before this returns."""
         if self.executor is not None:
             with warnings.catch_warnings():
-                # Blocks of an array that only this program can read are large, and known to be.
+                # Arrays that only this process can read are sent along, and may be large.
                 warnings.filterwarnings("ignore", message="Sending large graph")
                 return self.executor.submit(_on_one_thread, function, *given)
         here: Future[Any] = Future()
@@ -55,12 +55,12 @@ class Pool:
         return here
 
     def leave(self, future: Future[Any]) -> bool:
-        """Cancel a call that has not begun; return whether its worker is free again."""
+        """Cancel a call if it has not begun; return whether its worker is free."""
         return future.cancel()
 
 
 def _on_one_thread(function: Callable[..., Any], *given: Any) -> Any:
-    """Call a function on one processor, since the other ones have calls of their own."""
+    """Call a function on one processor; the others have calls of their own."""
     from . import threads
 
     with threads.at_most(1):
@@ -68,15 +68,16 @@ def _on_one_thread(function: Callable[..., Any], *given: Any) -> Any:
 
 
 class _LeftBehind(BaseException):
-    """Nobody waits for this call any more."""
+    """Raised in the thread of a call that was abandoned."""
 
 
 @dataclass(frozen=True, eq=False)
 class Threads:
-    """A thread for each call. One that is stuck does not keep the program from ending.
+    """Calls in a new thread each. A stuck thread does not keep the program from ending.
 
     Arguments:
-        n_workers: How many calls there are at a time.
+        n_workers: Number of parallel calls.
+        running: Thread of each call.
     """
 
     n_workers: int
@@ -85,7 +86,7 @@ class Threads:
     )
 
     def submit(self, function: Callable[..., Any], *given: Any) -> Future[Any]:
-        """Call a function in a thread of its own."""
+        """Call a function in a new thread."""
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
         thread = threading.Thread(target=_run, args=(future, function, given), daemon=True)
@@ -94,7 +95,7 @@ class Threads:
         return future
 
     def leave(self, future: Future[Any]) -> bool:
-        """End a call as soon as it is back in Python; return whether its worker is free again."""
+        """Abandon a call, which ends when it returns to Python; its worker is free at once."""
         ident = ctypes.c_ulong(self.running.pop(future).ident or 0)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_LeftBehind))
         return True
@@ -116,13 +117,13 @@ def as_they_end(
     pool: Pool | Threads,
     time_limit: float | None = None,
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the place of each task, and what the function returned or raised, as they end.
+    """Yield the index of each task and the result or exception of its call, as calls end.
 
     Arguments:
-        function: A function of a task.
-        tasks: The tasks, of which as many are taken at a time as there are workers.
-        pool: Where they run.
-        time_limit: The seconds after which a call is given up.
+        function: Function of a task.
+        tasks: Tasks, taken one per free worker.
+        pool: Pool for the calls.
+        time_limit: Seconds after which a call is abandoned.
     """
     n_workers, waiting = pool.n_workers, enumerate(tasks)
     running: dict[Future[Any], tuple[int, float]] = {}
@@ -149,7 +150,7 @@ def as_they_end(
 
 
 def within(time_limit: float | None, function: Callable[..., Any], *given: Any) -> Any:
-    """Return what a function returns, or raise if it takes longer than so many seconds."""
+    """Return the result of a function, or raise `TimeoutError` after so many seconds."""
     for _, outcome in as_they_end(lambda _: function(*given), [None], Threads(1), time_limit):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -1,4 +1,4 @@
-"""Progress: one form of callback, and one line on a terminal or in a notebook."""
+"""Progress: one form of callback, and one bar for terminals and notebooks."""
 
 import importlib
 import sys
@@ -17,23 +17,20 @@ _SECONDS = 0.1  # from one update to the next
 
 
 class Bar:
-    """A line with a bar, counts, a rate and the stage, for whatever takes longer than a second.
-
-    Nothing is shown where there is neither a terminal nor a notebook.
-    """
+    """Bar with counts, rate and stage, shown after a second on a terminal or in a notebook."""
 
     def __init__(self) -> None:
         self.line: _Terminal | _Notebook | None = None
         self.last = time.monotonic() + _PATIENCE - _SECONDS
         self.began = time.monotonic()
-        self.counts = (0, 0)  # of what was done when this stage began, and of all there is to do
+        self.counts = (0, 0)  # done when the stage began, and in total
         self.n_done = 0
 
     def __enter__(self) -> Self | None:
         return self if _in_notebook() or sys.stderr.isatty() else None
 
     def __call__(self, stage: str, n_done: int, n_total: int) -> None:
-        """Show where a stage stands; one with other counts begins another line."""
+        """Show the progress of a stage."""
         now = time.monotonic()
         if n_done < self.n_done or n_total != self.counts[1]:
             self.began, self.counts = now, (n_done, n_total)
@@ -52,7 +49,7 @@ class Bar:
 
 
 class _Terminal:
-    """One line of a terminal. Where that is narrow, words are cut off, and counts are not."""
+    """Bar on a terminal. On a narrow one words are cut off, counts are not."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -81,7 +78,7 @@ class _Terminal:
 
 
 class _Notebook:
-    """One output of a cell, which is replaced."""
+    """Output of a notebook's cell, updated in place."""
 
     def __init__(self) -> None:
         display = importlib.import_module("IPython.display").display
@@ -97,14 +94,14 @@ class _Notebook:
 
 
 def _in_notebook() -> bool:
-    """Return whether a kernel runs this, which shows outputs that change."""
+    """Return whether this runs in a Jupyter kernel."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
 
 @contextmanager
 def shown(progress: Progress | None) -> Iterator[Progress | None]:
-    """Give the callback of the user; without one, a bar where it can be seen."""
+    """Return the callback of the user, or a bar if there is none."""
     if progress is not None:
         yield progress
         return
@@ -115,7 +112,7 @@ def shown(progress: Progress | None) -> Iterator[Progress | None]:
 def tracked(
     items: Iterable[Item], stage: str, n_total: int, progress: Progress | None
 ) -> Iterator[Item]:
-    """Yield items, and tell the callback, if there is one, how many are done."""
+    """Yield items, and report to the callback how many are done."""
     for n_done, item in enumerate(items, 1):
         yield item
         if progress is not None:

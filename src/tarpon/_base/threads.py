@@ -23,26 +23,26 @@ _FASTMATH = {"reassoc", "contract", "nsz"}
 
 
 class _Kept:
-    """Compiled kernels on disk. If the disk is full or a file damaged, they are compiled again.
+    """Cache of compiled kernels that a full disk or a damaged file does not stop.
 
     Arguments:
-        cache: The cache of numba.
+        cache: Cache of numba.
     """
 
     def __init__(self, cache: Any) -> None:
         self.cache = cache
 
     def load_overload(self, *given: Any) -> Any:
-        """Return a kernel, or None if there is none that can be read."""
+        """Return a kernel, or None if it cannot be read."""
         try:
             return self.cache.load_overload(*given)
-        except Exception:  # whatever unpickling a damaged file raises
+        except Exception:  # damaged pickles raise errors of any type
             with suppress(OSError):
                 self.cache.flush()
             return None
 
     def save_overload(self, *given: Any) -> None:
-        """Write a kernel, if the disk takes it."""
+        """Write a kernel if the disk has room."""
         with suppress(OSError):
             self.cache.save_overload(*given)
 

@@ -1,4 +1,4 @@
-"""Samplers: draws from any function that makes them."""
+"""Samplers: draws from any function."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -33,28 +33,26 @@ def from_sampler(
 ) -> Simulations:
     """Draw from the posterior of each simulation, several at a time.
 
-    The random numbers of a simulation hang on its index: they are the same whoever draws, and in
-    whichever order. A sampler that uses random numbers of its own is as repeatable as those are.
+    The random numbers of a simulation depend on the seed and its index only, not on the workers.
 
     Arguments:
-        sampler: Returns draws `(n_draws, n_dims)`. It is called with an observation `x[i]`, the
-            number of draws, and a `numpy.random.Generator` if it has a parameter `rng`, or a
-            third one without a default.
-        theta: The true parameters, of shape `(n_sims, n_dims)`.
-        x: What was observed, of shape `(n_sims, ...)`.
-        n_draws: How many draws to make for each.
-        n_workers: How many simulations are drawn for at a time; without it, as many as there are
-            processors.
-        executor: Any executor of `concurrent.futures`, or a Dask client; without one, threads.
-        time_limit: The seconds that the draws of one simulation may take. Those that take longer
-            are given up, and reported by their indices. Threads that are stuck end as soon as
-            they are back in Python; in an executor they keep their places.
-        names: One name a parameter.
-        on_invalid: What to do with simulations that have failed, take too long or hold NaN:
-            `"raise"` once all others are done, or `"drop"` to leave them out with a warning.
-        rng: The seed.
-        progress: Called as `progress(stage, n_done, n_total)`; without it a bar is shown, on a
-            terminal or in a notebook.
+        sampler: Function that returns draws `(n_draws, n_dims)`. It is called with an observation
+            `x[i]`, the number of draws, and a `numpy.random.Generator` if it has a parameter
+            `rng`, or a third parameter without a default.
+        theta: True parameters, of shape `(n_sims, n_dims)`.
+        x: Observations, of shape `(n_sims, ...)`.
+        n_draws: Number of draws per simulation.
+        n_workers: Number of parallel calls; by default one per processor.
+        executor: Executor of `concurrent.futures`, or Dask client; by default threads are used.
+        time_limit: Seconds per simulation. Calls that take longer are abandoned and reported with
+            their index. A stuck thread ends when it returns to Python; a stuck worker of an
+            executor is not used again.
+        names: Names, one per parameter.
+        on_invalid: `"raise"` an error at the end if simulations failed, timed out or contain NaN,
+            or `"drop"` them with a warning.
+        rng: Seed or generator.
+        progress: Function called as `progress(stage, n_done, n_total)`; by default a progress
+            bar.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -86,7 +84,7 @@ def from_sampler(
 def told(
     calls: Iterator[tuple[int, Any]], n_sims: int, progress: Progress | None
 ) -> Iterator[tuple[int, Any]]:
-    """Yield what is drawn, and tell how many of the simulations are done."""
+    """Yield the draws of each simulation, and report progress."""
     with shown(progress) as tell:
         yield from tracked(calls, "draws", n_sims, tell)
 
@@ -118,10 +116,10 @@ def problem(
 
 
 def _name_of_rng(sampler: Callable[..., ArrayLike]) -> str:
-    """Return the name under which a sampler takes a generator, if it does."""
+    """Return the name of the parameter for a generator, "" if there is none."""
     try:
         parameters = inspect.signature(sampler).parameters
-    except ValueError:  # compiled functions need not say what they take
+    except ValueError:  # compiled functions may have no signature
         return ""
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     needed = [name for name, p in parameters.items() if p.kind in places and p.default is p.empty]
@@ -135,7 +133,7 @@ def _draws(
     name_of_rng: str,
     task: tuple[Any, SeedSequence],
 ) -> Array:
-    """Return the draws of one simulation; this runs in a worker."""
+    """Return the draws of one simulation. This runs in a worker."""
     x, seeds = task
     given = {name_of_rng: Generator(np.random.PCG64(seeds))} if name_of_rng else {}
     return _gather.shaped(sampler(x, n_draws, **given), n_draws, n_dims)

@@ -1,24 +1,23 @@
-"""Files that tarpon itself has saved: results and monitors."""
+"""Saved results and monitors."""
 
 from pathlib import Path
 
+from .. import results
 from .._base import arguments, disk
-from .._base.arguments import shown
-from ..results import KIND as RESULT
 from ..results import Result
+from ..sequential import monitor
 from ..sequential.adversaries import ADVERSARY, Adversary
-from ..sequential.monitor import KIND as MONITOR
-from ..sequential.monitor import Monitor, same_adversary
+from ..sequential.monitor import Monitor
 
 
 def load(path: str | Path, *, adversary: Adversary | None = None) -> Result | Monitor:
-    """Read what `Result.save` or `Monitor.save` has written; a monitor goes on from there.
+    """Read a result or a monitor that was saved; a monitor can be continued.
 
-    Nothing is unpickled, and a file that is damaged or was changed is refused.
+    Nothing is unpickled. Damaged files raise `ValueError`.
 
     Arguments:
-        path: The file.
-        adversary: The adversary of a monitor that had one, since files do not hold it.
+        path: Path of the file.
+        adversary: Adversary of the monitor, if it had one: the file does not contain it.
 
     Example:
         >>> result = tarpon.sbc(tarpon.problems.gaussian("correct", n_sims=20, rng=0), rng=0)
@@ -30,10 +29,14 @@ def load(path: str | Path, *, adversary: Adversary | None = None) -> Result | Mo
         arguments.function("adversary", adversary, ADVERSARY, "fit")
     record = disk.load(path)
     kind = record.about.get("kind")
-    if kind not in (RESULT, MONITOR):
-        raise ValueError(f"{str(path)!r} is neither a result nor a monitor, but {shown(kind)}.")
-    same_adversary(kind == MONITOR and record.about.get("adversary") is not None, adversary)
+    if kind not in (results.KIND, monitor.KIND):
+        raise ValueError(
+            f"{str(path)!r} is neither a result nor a monitor, but {arguments.shown(kind)}."
+        )
+    monitor.same_adversary(
+        kind == monitor.KIND and record.about.get("adversary") is not None, adversary
+    )
     with disk.checking(path):
-        if kind == RESULT:
-            return Result.of_record(record)
-        return Monitor.of_record(record, adversary)
+        if kind == results.KIND:
+            return results.restored(record)
+        return monitor.restored(record, adversary)

@@ -38,26 +38,26 @@ _GIVEN = (
 
 @click.command(cls=Command)
 @click.argument("problem")
-@a_folder("--store", "Where simulations go.  [default: PROBLEM.study]")
-@a_count("--n-sims", "The most simulations to make.", least=2, default=1000)
-@a_count("--n-draws", "The number of draws of each posterior.", least=5, default=1000)
-@a_share("--tolerance", "The coverage error that is small enough to stop.", default=0.1)
+@a_folder("--store", "Folder for the simulations.  [default: PROBLEM.study]")
+@a_count("--n-sims", "Largest number of simulations.", least=2, default=1000)
+@a_count("--n-draws", "Number of draws of each posterior.", least=5, default=1000)
+@a_share("--tolerance", "Coverage error that is small enough to stop.", default=0.1)
 @a_level
-@a_count("--n-workers", "The number of processes.  [default: one a processor]")
+@a_count("--n-workers", "Number of processes.  [default: one per processor]")
 @a_scheduler
-@a_size("--time-limit", "Stop a simulation that takes longer than so many seconds.")
-@a_count("--retries", "How often a simulation that failed is tried again.", least=0, default=1)
+@a_size("--time-limit", "Seconds after which a simulation is stopped.")
+@a_count("--retries", "Number of further attempts after a failure.", least=0, default=1)
 @a_seed()
 @as_json
 @a_figure("--plot", "Write a figure here.")
 @an_output("--report", "Write an HTML page with all figures here.")
 def run(problem: str, **given: Any) -> None:
-    """Simulate, sample and test until the answer is in.
+    """Simulate, sample and test until the answer is clear.
 
     PROBLEM is a Python file with three functions, `prior(rng)`, `simulate(theta, rng)` and
-    `posterior(x, n_draws, rng)`, or with an object `problem` that has them; `file.py:name` is an
-    object of another name. Every finished simulation is kept: after Ctrl-C, a crash or a power
-    cut the same command goes on from there.
+    `posterior(x, n_draws, rng)`, or with an object `problem` that has them as methods;
+    `file.py:name` is an object of another name. Finished simulations are kept: after Ctrl-C, a
+    crash or a power cut the same command resumes.
 
     \b
     Example:  tarpon run examples/conjugate.py
@@ -72,7 +72,7 @@ def run(problem: str, **given: Any) -> None:
 
         click.echo(
             f"\nstopped: {n_kept(store)} simulations are in {str(store)!r}. The same command "
-            f"goes on from there.", err=True,
+            f"resumes from there.", err=True,
         )  # fmt: skip
         raise SystemExit(INTERRUPTED) from None
     say(study.to_json() if given["as_json"] else wrapped(str(study)))
@@ -81,7 +81,7 @@ def run(problem: str, **given: Any) -> None:
 
 
 def _write(study: Study, name: str, plot: Path | None, report: Path | None, **given: Any) -> None:
-    """Write the figure and the report, if they are wanted, and say so to a reader."""
+    """Write the figure and the report if they were asked for, and print their paths."""
     if plot:
         write_figure(study.check.plot().figure, plot)
     if report:

@@ -73,7 +73,7 @@ def _draws(
 ) -> dict[str, Array]:
     """Return draws `(n_draws, n_sims, n_dims)` by sampler.
 
-    Blocks of simulations are kept in the folder, and a run that was cut off goes on from there.
+    Blocks of simulations are kept in the folder, so that an interrupted experiment can resume.
     """
     n_block = 5 if sampler.device == "cpu" else 50
     rows = [slice(start, start + n_block) for start in range(0, len(x), n_block)]

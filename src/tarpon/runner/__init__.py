@@ -1,4 +1,4 @@
-"""`run`: simulate, sample and test until the answer is in."""
+"""`run`: simulate, sample and test until the answer is clear."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -27,18 +27,18 @@ _MOST_PRINTED = 3
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study:
-    """What a run has found.
+    """Answer of a run.
 
     Arguments:
-        stopped: Why it ended: "inaccurate", "within tolerance", or "all done".
-        monitor: The sequential test, which decides when to stop.
-        check: The check of all simulations up to there: what is wrong, and by how much.
-        level: The level of both together, half of it for each.
-        n_sims: How many simulations were asked for at most.
-        failures: Those of them that gave no result.
-        notes: What else happened on the way.
-        store: Where the simulations are.
-        seed: The seed of the simulations.
+        stopped: Reason for the end: "inaccurate", "within tolerance", or "all done".
+        monitor: Sequential test, which decides when to stop.
+        check: Check of all simulations up to the stop.
+        level: Level of both tests together, half of it for each.
+        n_sims: Largest number of simulations.
+        failures: Simulations without a result.
+        notes: Sentences about damaged files.
+        store: Path of the store.
+        seed: Seed of the simulations.
     """
 
     stopped: str
@@ -55,8 +55,8 @@ class Study:
     def outcome(self) -> str:
         """One of "inaccurate", "within tolerance", "no evidence against", "too few to say".
 
-        The check counts only if all simulations were done: it is not made for a number of
-        simulations that depends on what they show.
+        The check decides only if all simulations were done: its p-value is not valid if the
+        number of simulations depends on their results.
         """
         return self.check.outcome if self.stopped == "all done" else self.stopped
 
@@ -105,37 +105,33 @@ def run(
     rng: RNG = None,
     progress: Progress | None = None,
 ) -> Study:
-    """Simulate, sample and test, until the answer is in.
+    """Simulate, sample and test until the answer is clear.
 
-    Every finished simulation is in the store before it counts. A run that was stopped with Ctrl-C
-    loses what was being computed, and one that was killed also what was not on the disk yet, and
-    nothing else: call it again, and it goes on.
-    The random numbers of a simulation hang on its index, so that the answer is the same whoever
-    computes, in whichever order, and however often it was interrupted.
+    Every finished simulation is in the store before it counts, so the same call resumes after an
+    interruption. Ctrl-C loses the simulations in progress; a kill also loses results that had not
+    reached the disk. The random numbers of a simulation depend on the seed and its index only, so
+    the answer does not depend on workers, order and interruptions.
 
-    Simulations enter the sequential test in the order of their indices: those that are slow are
-    waited for, since they may be slow for a reason. What others have finished by the time it stops
-    stays in the store and does not count, so that the number of simulations hangs on the seed, and
-    not on how fast they were.
+    Simulations enter the sequential test in the order of their indices, so it waits for slow ones.
+    Later simulations that are done when the run stops stay in the store but do not count.
 
     Arguments:
-        problem: An object with `prior(rng)`, `simulate(theta, rng)` and
-            `posterior(x, n_draws, rng)`; or the path of a file that defines `problem` or these
-            functions, `"file.py"`, or an object of another name, `"file.py:name"`.
-        store: The folder for the simulations. One of another problem is refused.
-        n_sims: The most simulations to make. A later call may ask for more.
-        n_draws: The number of draws of each posterior.
-        tolerance: The coverage error that is small enough to stop.
-        level: The probability of calling accurate posteriors inaccurate is at most this.
-        executor: Any executor of `concurrent.futures`, or a Dask client; without one, processes.
-        n_workers: The number of processes; without it, one a processor.
-        time_limit: The seconds that a simulation may take; its process is then killed. Not with
-            an executor, whose work nobody can stop from outside.
-        retries: How often a simulation that failed is tried again, with the same random numbers.
-        rng: The seed; without one, that of the store.
-        progress: Called as `progress(stage, n_done, n_total)` several times a second, where
-            `stage` states the evidence and the coverage so far; without it a bar is shown, on a
-            terminal or in a notebook.
+        problem: Object with `prior(rng)`, `simulate(theta, rng)` and
+            `posterior(x, n_draws, rng)`; or path of a file that defines `problem` or these
+            functions, `"file.py"`, or another object, `"file.py:name"`.
+        store: Folder for the simulations. A folder of another problem is refused.
+        n_sims: Largest number of simulations. A later call may increase it.
+        n_draws: Number of draws of each posterior.
+        tolerance: Coverage error that is small enough to stop.
+        level: False-alarm rate: the probability of calling accurate posteriors inaccurate.
+        executor: Executor of `concurrent.futures`, or Dask client; by default processes are used.
+        n_workers: Number of processes; by default one per processor.
+        time_limit: Seconds per simulation, after which its process is killed. Not with an
+            executor, whose calls cannot be stopped.
+        retries: Number of further attempts after a failure, with the same random numbers.
+        rng: Seed or generator; by default the seed of the store.
+        progress: Function called as `progress(stage, n_done, n_total)` several times a second,
+            where `stage` contains evidence and coverage so far; by default a progress bar.
 
     Returns:
         A `Study`.
@@ -180,32 +176,32 @@ def run(
 
 
 def _crew(task: Task, executor: Any, n_workers: int | None, time_limit: float | None) -> Crew:
-    """Return those who simulate: processes of our own, unless an executor was given."""
+    """Return the executor of the user, or else processes."""
     if executor is None:
         return Processes(task, n_workers or threads.n_allowed(), time_limit)
     return Borrowed(task, executor)
 
 
 def _described(sims: Simulations, level: float, seed: int, settled: str) -> Check:
-    """Return what `check` says of the simulations, and what it cannot say after an early stop."""
+    """Return the check of the simulations, with a warning after an early stop."""
     found = check(sims, level=level, rng=seed)
     if not settled:
         return found
-    when = "the evidence was in" if settled == "inaccurate" else "coverage was within tolerance"
-    said = (
-        f"The run stopped as soon as {when}, and that decides. The p-values here take the number "
-        "of simulations as fixed beforehand: read them as a description."
+    when = "the evidence sufficed" if settled == "inaccurate" else "coverage was within tolerance"
+    early = (
+        f"The run stopped when {when}, and that is the answer. The p-values of `check` assume a "
+        f"fixed number of simulations, so they only describe the flaw."
     )
-    return replace(found, warnings=(*found.warnings, said))
+    return replace(found, warnings=(*found.warnings, early))
 
 
 def _refuse(executor: Any, n_workers: int | None, time_limit: float | None, retries: int) -> None:
     if executor is not None and n_workers is not None:
-        raise ValueError("the executor has workers of its own: leave `n_workers` out.")
+        raise ValueError("`n_workers` cannot be used with `executor`: remove one of them.")
     if executor is not None and time_limit is not None:
         raise ValueError(
-            "`time_limit` needs processes that can be killed, and nobody can stop from outside "
-            "what an executor runs: leave `executor` out, or limit the time within the problem."
+            "`time_limit` cannot be used with `executor`, whose calls cannot be stopped: remove "
+            "one of them, or limit the time inside the problem."
         )
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"`time_limit` must be positive, but got {time_limit!r}.")
@@ -216,7 +212,7 @@ def _refuse(executor: Any, n_workers: int | None, time_limit: float | None, retr
 
 
 def _simulate(crew: Crew, book: Book, watch: Watch, progress: Progress | None) -> None:
-    """Let workers simulate until the answer is in, or all is done."""
+    """Run simulations until the answer is clear or all are done."""
     with book, crew:
         while book.open and not watch.settled:
             for index, outcome in crew.finished(_SECONDS):
@@ -235,28 +231,26 @@ def _hand_out(crew: Crew, book: Book) -> None:
 
 
 def _why(study: Study) -> str:
-    """Return why a run ended, in a sentence."""
-    evidence = (
-        f"evidence {study.monitor.e_value:.3g} to 1, of {2 / study.level:.3g} that settle it"
-    )
+    """Return a sentence with the reason for the end of a run."""
+    evidence = f"evidence {study.monitor.e_value:.3g}:1"
     if study.stopped == "inaccurate":
-        why = f"the evidence is in ({study.monitor.e_value:.3g} to 1)"
+        why = evidence
     elif study.stopped == "within tolerance":
         why = f"coverage is off by at most {study.monitor.within:.2g}"
     else:
-        why = f"all are done ({evidence})"
+        why = f"all are done ({evidence}, stops at {2 / study.level:.3g}:1)"
     return f"Stopped after {study.check.n_sims} of {study.n_sims} simulations: {why}."
 
 
 def _failed(study: Study) -> list[str]:
-    """Return which simulations failed, in sentences."""
+    """Return sentences about failures."""
     failures = study.failures
     if not failures:
         return []
     rest = len(failures) - _MOST_PRINTED
     return [
-        f"{len(failures)} simulations failed and are not in the test. Failures are rarely random: "
-        f"look at them in {str(study.store)!r}. The same call tries them again.",
+        f"{len(failures)} simulations failed and are not tested. Failures are rarely random: look "
+        f"at them in {str(study.store)!r}. The same call tries them again.",
         *(f"  {failure}" for failure in failures[:_MOST_PRINTED]),
         *([f"  and {rest} more"] if rest > 0 else []),
     ]

@@ -1,4 +1,4 @@
-"""The book of a run: which simulations are done, failed, and still to do."""
+"""The book of a run: which simulations are done, have failed, and are still to do."""
 
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -11,16 +11,18 @@ from .store import Failure, Store, stacked
 from .workers import Attempt, Fault
 from .writer import Writer
 
-_HOPELESS = 5  # simulations that fail before any works
+_HOPELESS = 5  # failures before the first success
 
 
 class Book:
-    """Which simulations are done, failed, and still to do; closed, it has all on the disk.
+    """Book of simulations that are done, have failed, and are still to do.
+
+    When it is closed, all results are on the disk.
 
     Arguments:
-        store: Where those that are done are kept.
-        n_sims: How many there are.
-        retries: How often one that failed is tried again.
+        store: Store of finished simulations.
+        n_sims: Number of simulations.
+        retries: Number of further attempts after a failure.
     """
 
     def __init__(self, store: Store, n_sims: int, retries: int) -> None:
@@ -42,7 +44,7 @@ class Book:
             found = self.store.read(path)
         except ValueError as damage:
             self.store.set_aside(path)
-            self.notes.append(f"{damage} It was set aside, and what it held is computed again.")
+            self.notes.append(f"{damage} It was renamed, and its simulations are computed again.")
             return
         self.shapes = {name: array.shape for name, array in next(iter(found.values())).items()}
         self.results |= {k: results for k, results in found.items() if k < self.n_sims}
@@ -56,17 +58,17 @@ class Book:
 
     @property
     def open(self) -> bool:
-        """Whether anything is left to do."""
+        """Whether simulations are waiting or running."""
         return bool(self.waiting or self.running)
 
     def next(self) -> int:
-        """Hand out a simulation."""
+        """Return the index of the next simulation."""
         index = self.waiting.popleft()
         self.running.add(index)
         return index
 
     def enter(self, index: int, attempt: Attempt | None) -> None:
-        """Take what a worker made of a simulation, which is nothing if it has not begun it."""
+        """Enter the result or fault of a simulation; None if its worker never began it."""
         self.running.remove(index)
         if attempt is None:
             self.waiting.appendleft(index)
@@ -83,14 +85,14 @@ class Book:
             self._give_up(index, attempt)
 
     def _unlike(self, results: Results) -> Fault | None:
-        """Return how results differ from those of other simulations, None if they do not."""
+        """Return a fault if results have other shapes than those of other simulations."""
         here = {name: one.shape for name, one in results.items()}
         there = self.shapes = self.shapes or here
         if here == there:
             return None
         names = sorted(name for name in here | there if here.get(name) != there.get(name))
         return Fault(
-            f"simulations must be alike, but this one differs from others in the shape of "
+            f"all simulations must have the same shapes, but this one differs in the shape of "
             f"{', '.join(names)}: {[here.get(n) for n in names]}, {[there.get(n) for n in names]}"
         )
 
@@ -101,37 +103,37 @@ class Book:
             self.store.note(failure)
         if not self.shapes and len(self.failures) >= _HOPELESS:
             raise RuntimeError(
-                f"none of the first {len(self.failures)} simulations worked. The last: {failure}."
+                f"all of the first {len(self.failures)} simulations failed. The last: {failure}."
                 f"\n{fault.details}"
             )
 
     def commit(self) -> None:
-        """Count what is on the disk."""
+        """Count the simulations that have reached the disk."""
         with _on_disk(self):
             if not self.open:
                 self.writer.flush()
             self.results |= self.writer.written()
 
     def simulations(self, n_first: int, names: list[str] | None) -> Simulations:
-        """Return those of the first that are done, in the order of their indices."""
+        """Return the finished ones of the first `n_first` simulations, in order."""
         every = [self.results[index] for index in range(n_first) if index in self.results]
         if len(every) < 2:
             worked = "only one simulation" if every else "no simulation"
-            said = next(iter(self.failures.values()), "nothing")
+            first = next(iter(self.failures.values()), "none")
             raise RuntimeError(
-                f"{worked} worked, and a test needs two. What failed first: {said}."
+                f"{worked} succeeded, and a test needs two. The first failure: {first}."
             )
         return Simulations(**stacked(every), names=names)
 
 
 @contextmanager
 def _on_disk(book: Book) -> Iterator[None]:
-    """Say what to do when the disk does not take what it is given."""
+    """Add advice to errors of the disk."""
     try:
         yield
     except OSError as error:
         raise OSError(
             f"{str(error).removesuffix('.')}. The {len(book.results)} simulations in "
-            f"{str(book.store.path)!r} are safe. When there is room again, the same call goes on "
-            f"from there."
+            f"{str(book.store.path)!r} are safe. When the disk has room again, the same call "
+            f"resumes from there."
         ) from error

@@ -23,14 +23,14 @@ from ..simulations import shapes
 
 PARTS = ("prior", "simulate", "posterior")
 _OURS = str(Path(__file__).parents[1])
-_STREAM = 2  # of random numbers: no test that starts from the same seed has these
+_STREAM = 2  # of random numbers that no test with the same seed uses
 
 
 class Problem(Protocol):
-    """What is simulated, and the posterior under test.
+    """A prior, a simulator and the posterior under test.
 
-    It may also have `log_prob(theta, x)`, which returns the estimator's log-density of parameters
-    `(n, n_dims)` given one observation, `(n,)`, up to a constant; and `names`, one a parameter.
+    It may also have `log_prob(theta, x)`, the estimator's log-density `(n,)` of parameters
+    `(n, n_dims)` given one observation, up to a constant; and `names`, one per parameter.
     """
 
     def prior(self, rng: Generator) -> ArrayLike:
@@ -48,15 +48,15 @@ class Problem(Protocol):
 
 @dataclass(frozen=True)
 class InFile:
-    """A problem that a file defines.
+    """Problem that is defined in a file.
 
-    Workers run the text as it was when it was read, whatever becomes of the file.
+    Workers run the content of the file at the start of the run, even if the file changes.
 
     Arguments:
-        path: The file.
-        name: The object in it; without one it is `problem`, or the functions of the file.
-        text: What is in the file.
-        modules: The modules beside the file that it imports, and their texts.
+        path: Path of the file.
+        name: Name of the object; by default `problem`, or else the functions of the file.
+        text: Content of the file.
+        modules: Names and sources of the modules that it imports from its folder.
     """
 
     path: str
@@ -78,7 +78,7 @@ class InFile:
         return _loaded(self)
 
     def identity(self) -> dict[str, Any]:
-        """Return everything that simulations depend on."""
+        """Return everything that simulations depend on but the seed."""
         return {
             "source": self.text,
             "modules": dict(self.modules),
@@ -92,14 +92,14 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"{str(path)!r} is no Python file that defines a problem: {error}. To test draws "
-            f"that there are already, use `check`."
+            f"{str(path)!r} is not a Python file: {error}. To test draws that exist already, use "
+            f"`check`."
         ) from error
 
 
 @dataclass(frozen=True, eq=False)
 class InProgram:
-    """A problem that the calling program has made."""
+    """Problem that is an object of the calling program."""
 
     problem: Problem
 
@@ -107,7 +107,7 @@ class InProgram:
         return self.problem
 
     def identity(self) -> dict[str, Any]:
-        """Return everything that simulations depend on."""
+        """Return everything that simulations depend on but the seed."""
         kind = type(self.problem)
         return {
             "source": _source(self.problem),
@@ -121,21 +121,22 @@ Source = InFile | InProgram
 
 
 def source(given: Any) -> Source:
-    """Return where a problem comes from: a path, or an object, which has all that is needed."""
+    """Return the source of a problem, given as a path or an object."""
     found = InFile.of(given) if isinstance(given, str | Path) else InProgram(given)
     problem = found()
     missing = [part for part in PARTS if not callable(getattr(problem, part, None))]
     if missing or isinstance(problem, type):
-        a_class = " It is a class: make an object of it." if isinstance(problem, type) else ""
+        a_class = " It is a class: pass an object of it." if isinstance(problem, type) else ""
         raise ValueError(
-            f"a problem has `prior(rng)`, `simulate(theta, rng)` and `posterior(x, n_draws, rng)`,"
-            f" but {_called(given)} lacks {', '.join(missing) or 'an object'}.{a_class}"
+            f"a problem needs `prior(rng)`, `simulate(theta, rng)` and "
+            f"`posterior(x, n_draws, rng)`, but {_called(given)} lacks "
+            f"{', '.join(missing) or 'an object'}.{a_class}"
         )
     return found
 
 
 def simulated(problem: Problem, index: int, seed: int, n_draws: int) -> Results:
-    """Return one simulation. Its random numbers hang on its index alone."""
+    """Return one simulation. Its random numbers depend on the seed and its index only."""
     prior, noise, draw = (
         np.random.default_rng(part)
         for part in SeedSequence((seed, _STREAM), spawn_key=(index,)).spawn(3)
@@ -161,24 +162,24 @@ def _densities(log_prob: Any, theta: Array, samples: Array, x: Any) -> Results:
     values = shapes.array("log_prob(theta, x)", log_prob(np.vstack([theta, samples]), x))
     if values.shape != (len(samples) + 1,):
         raise ValueError(
-            f"`log_prob(theta, x)` of {len(samples) + 1} parameters must return as many numbers, "
-            f"({len(samples) + 1},), but returned {values.shape}."
+            f"`log_prob(theta, x)` of {len(samples) + 1} parameters must return "
+            f"({len(samples) + 1},) numbers, but returned {values.shape}."
         )
     if np.isnan(values).any() or (values == np.inf).any():
-        raise ValueError("`log_prob(theta, x)` must return numbers, but some are NaN or infinite.")
+        raise ValueError("`log_prob(theta, x)` must return numbers, but returned NaN or inf.")
     return {"log_prob_theta": values[0], "log_prob_samples": values[1:]}
 
 
 def _finite(name: str, values: ArrayLike) -> Array:
     numbers = shapes.array(name, values)
     if not np.isfinite(numbers).all():
-        raise ValueError(f"`{name}` must return finite numbers, but some are NaN or infinite.")
+        raise ValueError(f"`{name}` must return finite numbers, but returned NaN or infinities.")
     return numbers
 
 
 @cache
 def _loaded(file: InFile) -> Problem:
-    """Return the problem of a file whose modules are what they were when the run began."""
+    """Return the problem of a file; raise an error if its modules have changed."""
     module, _ = _run(file.path, file.text)
     now = imported(Path(file.path), file.text, dict(file.modules))
     changed = [name for name, text in file.modules if now.get(name) != text]
@@ -192,14 +193,14 @@ def _loaded(file: InFile) -> Problem:
 
 @cache
 def _run(path: str, text: str) -> tuple[ModuleType, tuple[str, ...]]:
-    """Run a text as a module that can import from its folder; return what it has imported, too."""
+    """Run a source as a module; return the module and the names of those that it loaded."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     module = ModuleType(f"tarpon_problem_{digest}")
     module.__file__ = path
     sys.modules[module.__name__] = module
     folder = str(Path(path).parent)
     if folder not in sys.path:
-        sys.path.insert(0, folder)  # as for a script: what lies beside it can be imported
+        sys.path.insert(0, folder)  # like a script, it can import from its folder
     before = set(sys.modules)
     try:
         exec(compile(text, path, "exec"), vars(module))
@@ -209,7 +210,7 @@ def _run(path: str, text: str) -> tuple[ModuleType, tuple[str, ...]]:
 
 
 def where(error: BaseException) -> str:
-    """Return what an error says, and the innermost line that is not one of ours."""
+    """Return the message of an error, and the innermost line outside of tarpon."""
     said = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     said = said.removesuffix(".")
     if isinstance(error, SyntaxError):
@@ -226,9 +227,9 @@ def _called(given: Any) -> str:
 
 
 def _source(problem: Problem) -> str:
-    """Return the source of an object's module, or of its class alone where that is the program.
+    """Return the source of an object's module; in the main program, of its class only.
 
-    A program is also changed to run longer, which must not make another problem of it.
+    So the main program may change, for example to run longer, without changing the problem.
     """
     kind = type(problem)
     try:
@@ -237,10 +238,10 @@ def _source(problem: Problem) -> str:
         return inspect.getsource(sys.modules[kind.__module__])
     except (OSError, TypeError, KeyError):
         pass
-    try:  # In a notebook methods have a source, and classes have none.
+    try:  # In a notebook methods have a source, but classes do not.
         return "\n".join(textwrap.dedent(inspect.getsource(getattr(kind, part))) for part in PARTS)
     except (OSError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"the source of {kind.__qualname__} cannot be found, so that nobody could tell later "
-            f"whether it has changed. Write it to a file."
+            f"the source of {kind.__qualname__} cannot be found, so a later change would not be "
+            f"noticed. Write it to a file."
         ) from error

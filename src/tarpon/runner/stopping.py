@@ -1,4 +1,4 @@
-"""The watch over a run: what is known so far, and whether that is enough."""
+"""When to stop: the sequential test of a run."""
 
 from itertools import count, groupby, islice, takewhile
 
@@ -10,14 +10,14 @@ from ..simulations import Simulations
 from .ledger import Book
 from .store import precision, stacked
 
-_AT_ONCE = 64  # simulations that are tested together, which is faster and gives the same
+_AT_ONCE = 64  # simulations added together, which is faster and changes no number
 
 
 class Watch:
-    """The sequential test, which takes simulations in the order of their indices alone.
+    """Sequential test of simulations, in the order of their indices.
 
-    So where it stops hangs on the seed, and not on who was quick: `place` is the number of
-    simulations that count, failed ones among them.
+    So the simulation at which it stops depends on the seed only, not on the speed of workers.
+    `place` is the number of simulations that count, including failures.
     """
 
     def __init__(self, level: float, tolerance: float, seed: int, names: list[str] | None) -> None:
@@ -27,12 +27,12 @@ class Watch:
 
     @property
     def settled(self) -> str:
-        """Why to stop; nothing while there is no reason, or only one simulation to describe."""
+        """The reason to stop; "" if there is none, or fewer than two simulations."""
         early = self.monitor.n_sims < 2 or self.monitor.outcome == "running"
         return "" if early else self.monitor.outcome
 
     def follow(self, book: Book) -> None:
-        """Take in all simulations that have none before them that is still to come."""
+        """Add all simulations without an unfinished one before them."""
         while not self.settled:
             while self.place in book.failures:
                 self.place += 1
@@ -44,22 +44,22 @@ class Watch:
             self.place += self.monitor.n_sims - n_before
 
     def _ready(self, book: Book) -> list[Results]:
-        """Return the next simulations, as far as they are there and of one precision."""
+        """Return the next finished simulations with the same dtypes."""
         there = takewhile(book.results.__contains__, count(self.place))
         results = (book.results[index] for index in islice(there, _AT_ONCE))
         return next((list(alike) for _, alike in groupby(results, precision)), [])
 
     def expected(self, n_sims: int) -> int:
-        """Return how many simulations it will take at the pace so far."""
+        """Return how many more simulations are expected before the run stops."""
         n, monitor = self.place, self.monitor
-        # What is uncertain about coverage shrinks with the square root.
+        # The bound on coverage shrinks with the square root of the number of simulations.
         guesses = [n_sims, n * (monitor.within / monitor.tolerance) ** 2 if n else n_sims]
         if monitor.e_value > 1:
             guesses.append(n * np.log(self.enough) / np.log(monitor.e_value))
         return max(int(min(guesses)) - n, 0)
 
     def stage(self, book: Book) -> str:
-        """Return what is known so far, in a line."""
+        """Return evidence, coverage and what is left, in one line."""
         words = [
             f"evidence {self.monitor.e_value:.2g}:1 (stops at {self.enough:.3g}:1)",
             f"coverage ±{self.monitor.within:.2g}",

@@ -1,4 +1,4 @@
-"""The store: a folder with every simulation that is finished."""
+"""The store: a folder with all finished simulations."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,20 +15,20 @@ from .._base.folders import Folder, alone
 from .._base.text import clean
 from .._base.types import RNG
 
-_INDEX = "index"  # the array that says which simulations a file holds
-_AXES = {"samples": 1, "log_prob_samples": 1}  # that count simulations; of all others the first
+_INDEX = "index"  # the array with the indices of the simulations in a file
+_AXES = {"samples": 1, "log_prob_samples": 1}  # axes that count simulations; 0 for other arrays
 _FILES, _FAILURES, _DAMAGED = "simulations-*.npz", "failed-*.json", "damaged-"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A simulation that gave no result.
+    """Simulation without a result.
 
     Arguments:
-        index: Which one.
-        message: What went wrong.
-        attempts: How often it was tried.
-        details: The traceback, if there is one.
+        index: Index of the simulation.
+        message: Reason.
+        attempts: Number of attempts.
+        details: Traceback, if there is one.
     """
 
     index: int
@@ -43,19 +43,19 @@ class Failure:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of records with finished simulations, one in each or several.
+    """Folder of records with one or more finished simulations each.
 
-    A record is named after the first simulation in it.
+    A record has the index of its first simulation in its name.
 
     Arguments:
-        folder: The folder.
+        folder: Folder of the records.
     """
 
     folder: Folder
 
     @property
     def path(self) -> Path:
-        """Where the folder is."""
+        """The path of the folder."""
         return self.folder.path
 
     @property
@@ -64,7 +64,7 @@ class Store:
         return self.folder.seed
 
     def files(self, n_sims: int) -> list[Path]:
-        """Return the files that may hold some of so many simulations, in order."""
+        """Return the files that may contain one of the first `n_sims` simulations, in order."""
         end = _order(self.path / _name(n_sims))
         found = sorted(self.path.glob(_FILES), key=_order)
         return [path for path in found if _order(path) < end]
@@ -79,11 +79,11 @@ class Store:
         }
 
     def set_aside(self, path: Path) -> None:
-        """Take a file that is damaged out of the way."""
+        """Rename a damaged file."""
         path.rename(path.with_name(f"{_DAMAGED}{path.name}"))
 
     def keep(self, finished: Mapping[int, Results]) -> None:
-        """Write simulations; when this returns, a power cut does not lose them."""
+        """Write simulations to the disk, so that they survive a power cut."""
         for alike in _by_precision(finished):
             indices = sorted(alike)
             arrays = stacked([alike[index] for index in indices])
@@ -93,7 +93,7 @@ class Store:
             self._failed(index).unlink(missing_ok=True)
 
     def note(self, failure: Failure) -> None:
-        """Write down why there is no result."""
+        """Write the reason of a failure."""
         with disk.replacing(self._failed(failure.index)) as file:
             file.write(json.dumps(asdict(failure), indent=2).encode())
 
@@ -106,7 +106,7 @@ def _name(index: int) -> str:
 
 
 def n_kept(path: Path) -> int:
-    """Return how many simulations are in a store, apart from files that are damaged."""
+    """Return the number of simulations in a store, without damaged files."""
     n_sims = 0
     for file in path.glob(_FILES):
         with suppress(ValueError, KeyError, FileNotFoundError):
@@ -115,18 +115,18 @@ def n_kept(path: Path) -> int:
 
 
 def _order(path: Path) -> tuple[int, str]:
-    return len(path.name), path.name  # also of numbers with more digits than others
+    return len(path.name), path.name  # numbers may have more than six digits
 
 
 def stacked(every: Sequence[Results]) -> dict[str, Any]:
-    """Return the arrays of simulations as `Simulations` has them."""
+    """Return the arrays of simulations, stacked as in `Simulations`."""
     return {
         name: np.stack([one[name] for one in every], axis=_AXES.get(name, 0)) for name in every[0]
     }
 
 
 def precision(results: Results) -> tuple[Any, ...]:
-    """Return what simulations must share: one array of both would change their numbers."""
+    """Return the dtypes of a simulation, since stacking different ones would change numbers."""
     return tuple(results[name].dtype for name in sorted(results))
 
 
@@ -139,12 +139,12 @@ def _by_precision(finished: Mapping[int, Results]) -> Iterable[dict[int, Results
 
 @contextmanager
 def opened(path: str | Path, identity: Mapping[str, Any], rng: RNG) -> Iterator[Store]:
-    """Open a store, a new one or one of the same problem, for this program alone.
+    """Create a store, or open one of the same problem, and lock it.
 
     Arguments:
-        path: Where it is.
-        identity: Everything that simulations depend on beside the seed.
-        rng: The seed or generator; without one, that of the store.
+        path: Path of the folder.
+        identity: Everything that simulations depend on but the seed.
+        rng: Seed or generator; by default the seed of the store.
     """
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)

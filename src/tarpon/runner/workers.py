@@ -1,4 +1,4 @@
-"""Workers: processes of our own, which can be stopped, or whatever executor there is."""
+"""Workers: processes that can be killed, or an executor of the user."""
 
 import multiprocessing
 import os
@@ -24,8 +24,8 @@ from .._base.arrays import Results
 from .._base.pools import Pool
 from .problem import Source, simulated, where
 
-_MOST_STARTS = 3  # of a worker that dies before it has begun
-_BRIEF_SECONDS = 1.0  # of a simulation whose successor is handed out ahead
+_MOST_STARTS = 3  # failed starts of workers in a row
+_BRIEF_SECONDS = 1.0  # simulations that take less get their successor in advance
 _SECONDS_TO_END = 2.0
 _FOREVER = float("inf")
 _GROUPS = hasattr(os, "killpg")  # of processes, which Windows lacks
@@ -33,7 +33,7 @@ _GROUPS = hasattr(os, "killpg")  # of processes, which Windows lacks
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a simulation gave no result this time."""
+    """Reason why an attempt at a simulation failed."""
 
     message: str
     details: str = ""
@@ -44,12 +44,12 @@ Attempt = Results | Fault
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What workers are to do with every index that they are handed.
+    """Function from the index of a simulation to its result, run by workers.
 
     Arguments:
-        source: Where the problem comes from.
-        seed: The seed of all simulations.
-        n_draws: The number of draws.
+        source: Source of the problem.
+        seed: Seed of all simulations.
+        n_draws: Number of draws.
     """
 
     source: Source
@@ -57,7 +57,7 @@ class Task:
     n_draws: int
 
     def __call__(self, index: int) -> Any:
-        """Return the results of a simulation, or a `Fault`."""
+        """Return the result of a simulation, or a `Fault`."""
         try:
             return simulated(self.source(), index, self.seed, self.n_draws)
         except Exception as error:
@@ -65,7 +65,7 @@ class Task:
 
 
 class Crew(Protocol):
-    """Those who simulate."""
+    """Workers, of either kind."""
 
     def __enter__(self) -> Self: ...
 
@@ -73,32 +73,31 @@ class Crew(Protocol):
 
     @property
     def n_free(self) -> int:
-        """How many simulations they can take on now."""
+        """Number of simulations that can be started now."""
         ...
 
     def start(self, index: int) -> None:
-        """Hand out a simulation."""
+        """Start a simulation."""
         ...
 
     def finished(self, timeout: float) -> Iterator[tuple[int, Attempt | None]]:
-        """Yield what has ended, after waiting for it for so many seconds at most.
+        """Yield the index and result of simulations that have ended, after at most a timeout.
 
-        What comes without an outcome was never begun.
+        The result is None if a simulation never began.
         """
         ...
 
 
 class Processes:
-    """Processes of our own, one simulation each at a time.
+    """Worker processes, one simulation each at a time.
 
-    Where simulations are brief, each has its next one already, so that none waits for this
-    program. One that dies or takes too long is replaced. They end with this program, however it
-    ends.
+    If simulations are short, each process gets its next one in advance. Processes that die or take
+    too long are replaced. All of them end with this program, even if it is killed.
 
     Arguments:
-        task: What they do.
-        n_workers: How many there are.
-        time_limit: The seconds after which a simulation is stopped.
+        task: Function to run.
+        n_workers: Number of processes.
+        time_limit: Seconds after which a simulation is stopped.
     """
 
     def __init__(self, task: Task, n_workers: int, time_limit: float | None = None) -> None:
@@ -123,16 +122,16 @@ class Processes:
 
     @property
     def n_free(self) -> int:
-        """How many simulations they can take on now."""
+        """Number of simulations that can be started now."""
         return sum(worker.n_free for worker in self.workers)
 
     def start(self, index: int) -> None:
-        """Hand a simulation to the process that has the fewest."""
+        """Start a simulation in the least busy process."""
         free = (worker for worker in self.workers if worker.n_free)
         min(free, key=lambda worker: len(worker.given)).start(index)
 
     def finished(self, timeout: float) -> Iterator[tuple[int, Attempt | None]]:
-        """Yield what has ended, and replace processes that died or took too long."""
+        """Yield simulations that have ended, and replace processes that died or timed out."""
         now = time.monotonic()
         ends = [worker.since + self.time_limit for worker in self.workers if worker.busy]
         rest = max(min([timeout, *(end - now for end in ends)]), 0)
@@ -150,26 +149,25 @@ class Processes:
         self.n_failed_starts = 0 if dead.began else self.n_failed_starts + 1
         if self.n_failed_starts >= _MOST_STARTS:
             raise RuntimeError(
-                f"the worker processes die before they begin: {dead.last_words}. A program that "
-                f"calls `tarpon.run` must do so under `if __name__ == '__main__':`, since every "
-                f"worker imports it; what it defines must be importable, too, or else install "
-                f"cloudpickle, `pip install tarpon[run]`."
+                f"the worker processes fail to start: {dead.last_words}. Call `tarpon.run` under "
+                f"`if __name__ == '__main__':`, since every worker imports the program. Problems "
+                f"that cannot be imported need cloudpickle: `pip install tarpon[run]`."
             )
         return _Worker(self.task)
 
 
 class _Worker:
-    """One process, and the pipe to it."""
+    """Worker process, and the pipe to it."""
 
     def __init__(self, task: bytes) -> None:
-        # Forked processes inherit locks that threads of this one may hold, and never get them.
+        # A forked process could inherit a lock that another thread holds, and wait for ever.
         context = multiprocessing.get_context("spawn")
         self.pipe, there = context.Pipe()
         self.process: BaseProcess = context.Process(target=_work, args=(there, task))
         self.process.start()
         there.close()
         self.began, self.alive = False, True
-        self.given: deque[int] = deque()  # the first is under way
+        self.given: deque[int] = deque()  # the first one is running
         self.n_places = 1
         self.since = 0.0
         self.last_words = ""
@@ -185,11 +183,11 @@ class _Worker:
     def start(self, index: int) -> None:
         self.since = self.since if self.busy else time.monotonic()
         self.given.append(index)
-        with suppress(BrokenPipeError):  # it has died, and the next to listen will know
+        with suppress(BrokenPipeError):  # it has died, which `receive` will notice
             self.pipe.send(index)
 
     def receive(self) -> Iterator[tuple[int, Attempt | None]]:
-        """Yield how a simulation ended, if that is what the process has to say."""
+        """Yield the simulation that has ended, if the message is about one."""
         try:
             said = self.pipe.recv()
         except (EOFError, ConnectionResetError):
@@ -206,12 +204,12 @@ class _Worker:
         yield self.given.popleft(), said
 
     def left(self, why: str) -> Iterator[tuple[int, Attempt | None]]:
-        """Yield what a process that has ended leaves behind."""
+        """Yield the simulations of a process that has ended."""
         for k, index in enumerate(self.given):
             yield index, None if k else Fault(why)
 
     def stop(self) -> None:
-        """End the process: one that waits is told to, one that works is killed."""
+        """End the process: an idle one by closing its pipe, a busy one by a kill."""
         if not self.busy and self.began:
             self.pipe.close()
             self.process.join(_SECONDS_TO_END)
@@ -221,7 +219,7 @@ class _Worker:
 
 
 def _kill(process: BaseProcess) -> None:
-    """Kill a process, and where the system has groups all that it has started."""
+    """Kill a process, and all processes that it has started if the system has groups."""
     if _GROUPS and process.pid is not None:
         with suppress(ProcessLookupError, PermissionError):
             if os.getpgid(process.pid) == process.pid:
@@ -231,21 +229,21 @@ def _kill(process: BaseProcess) -> None:
 
 
 def _work(pipe: Connection, task: bytes) -> None:
-    """Simulate what comes through the pipe until it closes; this is a process of its own."""
+    """Run the simulations that the pipe delivers until it closes, in a worker process."""
     if _GROUPS:
-        os.setpgid(0, 0)  # Ctrl-C is for the program that we work for
+        os.setpgid(0, 0)  # Ctrl-C must reach the main program only
     else:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.dup2(2, 1)  # and so is its output
+    os.dup2(2, 1)  # the output is for the main program only, too
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.environ["OMP_NUM_THREADS"] = "1"  # the other processors have simulations of their own
+    os.environ["OMP_NUM_THREADS"] = "1"  # the other processors run other simulations
     try:
         run: Task = pickle.loads(task)
         run.source()
     except Exception as error:
         pipe.send(where(error))
         return
-    with threadpool_limits(1), suppress(EOFError, OSError):  # nobody is at the other end
+    with threadpool_limits(1), suppress(EOFError, OSError):  # the main program has ended
         pipe.send(None)
         while True:
             pipe.send(run(pipe.recv()))
@@ -261,7 +259,7 @@ def _end_with_parent() -> None:
 
 
 def _pickled(task: Task) -> bytes:
-    """Return a task as bytes; with cloudpickle also what a notebook defines."""
+    """Return a pickled task; definitions of a notebook need cloudpickle."""
     cloudpickle = optional.installed("cloudpickle")
     hint = "" if cloudpickle else " Or install cloudpickle: `pip install tarpon[run]`."
     try:
@@ -269,7 +267,7 @@ def _pickled(task: Task) -> bytes:
     except Exception as error:
         raise ValueError(
             f"the problem cannot be sent to other processes: {where(error)}. Write it to a file "
-            f"and give its path, or use threads, `executor=ThreadPoolExecutor()`.{hint}"
+            f"and pass its path, or use threads, `executor=ThreadPoolExecutor()`.{hint}"
         ) from error
     return done
 
@@ -283,7 +281,7 @@ def _how_it_ended(exitcode: int | None) -> str:
 
 
 class Borrowed:
-    """An executor of somebody else's: nothing that runs there can be stopped from here."""
+    """Executor of the user, whose calls cannot be stopped."""
 
     def __init__(self, task: Task, executor: Any) -> None:
         self.task = task
@@ -299,15 +297,15 @@ class Borrowed:
 
     @property
     def n_free(self) -> int:
-        """How many simulations the executor can take on now."""
+        """Number of simulations that can be submitted now."""
         return self.pool.n_at_once - len(self.running)
 
     def start(self, index: int) -> None:
-        """Hand a simulation to the executor."""
+        """Submit a simulation to the executor."""
         self.running[self.pool.submit(self.task, index)] = index
 
     def finished(self, timeout: float) -> Iterator[tuple[int, Attempt | None]]:
-        """Yield what has ended; an executor that broke ends the run."""
+        """Yield simulations that have ended; a broken executor ends the run."""
         done, _ = wait(self.running, timeout, FIRST_COMPLETED)
         for future in done:
             index = self.running.pop(future)

@@ -1,4 +1,4 @@
-"""The writer: brings what is finished to the disk while others go on to simulate."""
+"""The writer: writes finished simulations while others are computed."""
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -6,17 +6,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from .._base.arrays import Results
 from .store import Store
 
-_SECONDS = 0.1  # from one write to the next, at least
-_MOST = 64  # simulations that wait for the next write
+_SECONDS = 0.1  # between writes, at least
+_MOST = 64  # simulations per write
 
 
 class Writer:
-    """Writes what has ended within a short while together: that costs a disk as much as one.
+    """Writer of simulations, which writes those that end at about the same time together.
 
-    One write is under way at a time. Where simulations take long, each is written at once.
+    One write is in progress at a time. Slow simulations are written one by one.
 
     Arguments:
-        store: Where they are written.
+        store: Store to write to.
     """
 
     def __init__(self, store: Store) -> None:
@@ -29,13 +29,13 @@ class Writer:
         self.on_disk: dict[int, Results] = {}
 
     def take(self, index: int, results: Results) -> None:
-        """Take a simulation; if too many wait for the disk already, wait with them."""
+        """Take a simulation; block if too many are waiting already."""
         self.waiting[index] = results
         if len(self.waiting) >= _MOST:
             self._write()
 
     def written(self) -> dict[int, Results]:
-        """Return what is on the disk since the last call, and go on with what waits."""
+        """Return what has reached the disk since the last call, and start the next write."""
         if self.writing is None or self.writing.done():
             self._await()
             if time.monotonic() - self.began >= _SECONDS:
@@ -44,12 +44,12 @@ class Writer:
         return done
 
     def flush(self) -> None:
-        """Return when all is on the disk."""
+        """Write everything, and wait for it."""
         self._write()
         self._await()
 
     def close(self) -> None:
-        """Write what is left, and nothing after that."""
+        """Write everything, and end."""
         with self.thread:
             self.flush()
 
@@ -67,6 +67,6 @@ class Writer:
             if writing is not None:
                 writing.result()
         except OSError:
-            self.waiting = {}  # a disk that is full once is full again
+            self.waiting = {}  # the disk is full: do not try again
             raise
         self.on_disk |= under_way

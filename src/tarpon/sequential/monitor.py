@@ -287,10 +287,9 @@ class Monitor:
         return both
 
     def save(self, path: str | Path) -> None:
-        """Write an `.npz` file from which `tarpon.load` goes on; nothing in it is pickled.
+        """Write an `.npz` file for `tarpon.load`, without pickling and without the adversary.
 
-        The file is whole at all times, should the program die meanwhile. The adversary, if there
-        is one, is not in it.
+        An old file of the same name is replaced at once; if the program dies meanwhile, it stays.
 
         Example:
             >>> sims = tarpon.problems.zoo("exact", n_sims=20, rng=0)
@@ -320,35 +319,6 @@ class Monitor:
             arrays |= {f"adversary_{name}": values for name, values in kept.items()}
         disk.save(path, KIND, about, arrays)
 
-    @classmethod
-    def of_record(cls, record: disk.Record, adversary: Adversary | None = None) -> Self:
-        """Return the monitor that `save` wrote, or raise `ValueError` if a record is of none.
-
-        Arguments:
-            record: What was read.
-            adversary: The adversary that the monitor had, if any.
-        """
-        found = cls(
-            level=record.probability("level"),
-            tolerance=record.probability("tolerance"),
-            rng=record.count("seed"),
-        )
-        n_sims, found.n_dropped = record.count("n_sims"), record.count("n_dropped")
-        found.approximate = record.value("approximate", bool)
-        names = record.texts("names")
-        shares = record.floats("shares", len(names), low=0.0, high=1.0)
-        found._stakes = Stakes(names, tuple(shares.tolist()))
-        found._wealth = Wealth.of_record(record, len(names), n_sims)
-        n_looks = len(record.arrays.get("log_e", ()))
-        if n_looks > n_sims or bool(n_looks) != bool(n_sims and names):
-            raise ValueError(f"{n_looks} looks at {n_sims} simulations cannot be")
-        found._log_e = record.floats("log_e", n_looks).tolist()
-        found._within = record.floats("within", n_looks, low=0.0, high=1.0).tolist()
-        found._largest_log_e = max([0.0, *found._log_e])
-        if adversary is not None:
-            found._gambler = Gambler.of_record(adversary, record, n_sims)
-        return found
-
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the evidence after every simulation."""
         from .. import plots
@@ -367,6 +337,35 @@ class Monitor:
             f"{stated('e', self.e_value, 3)} ({stated('p', self.p_value)}{exact}{by}), "
             f"coverage within ±{self.within:.2g} of every level."
         )
+
+
+def restored(record: disk.Record, adversary: Adversary | None = None) -> Monitor:
+    """Return a monitor that was saved; raise `ValueError` if the record is of anything else.
+
+    Arguments:
+        record: Record of the monitor.
+        adversary: Adversary that the monitor had.
+    """
+    monitor = Monitor(
+        level=record.probability("level"),
+        tolerance=record.probability("tolerance"),
+        rng=record.count("seed"),
+    )
+    n_sims, monitor.n_dropped = record.count("n_sims"), record.count("n_dropped")
+    monitor.approximate = record.value("approximate", bool)
+    names = record.texts("names")
+    shares = record.floats("shares", len(names), low=0.0, high=1.0)
+    monitor._stakes = Stakes(names, tuple(shares.tolist()))
+    monitor._wealth = Wealth.of_record(record, len(names), n_sims)
+    n_looks = len(record.arrays.get("log_e", ()))
+    if n_looks > n_sims or bool(n_looks) != bool(n_sims and names):
+        raise ValueError(f"{n_looks} looks at {n_sims} simulations are impossible")
+    monitor._log_e = record.floats("log_e", n_looks).tolist()
+    monitor._within = record.floats("within", n_looks, low=0.0, high=1.0).tolist()
+    monitor._largest_log_e = max([0.0, *monitor._log_e])
+    if adversary is not None:
+        monitor._gambler = Gambler.of_record(adversary, record, n_sims)
+    return monitor
 
 
 def _exp(logarithm: float) -> float:
