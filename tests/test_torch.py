@@ -264,7 +264,7 @@ def on(device, sims):
         array = getattr(sims, name)
         tensor = None if array is None else torch.tensor(array, device=device)
         object.__setattr__(moved, name, tensor)
-    for name in ("x", "_box", "names"):
+    for name in ("x", "_known", "names"):
         object.__setattr__(moved, name, getattr(sims, name))
     return moved
 
@@ -279,6 +279,21 @@ def test_every_test_gives_the_ranks_of_the_cpu(device, dtype):
     for test in (tarpon.tarp, tarpon.sbc, tarpon.hpd):
         ours, yours = test(on(device, sims), rng=0), test(sims, rng=0)
         assert abs(ours.ranks.values - yours.ranks.values).sum() <= NEAR_TIES
+
+
+@every_device
+@pytest.mark.parametrize("power", [-800, 800])
+def test_units_do_not_matter(device, power):
+    sims = study(dtype="f8")
+    scaled = Simulations(2.0**power * sims.samples, 2.0**power * sims.theta)
+    plain = Simulations(sims.samples, sims.theta)
+    for test in (tarpon.tarp, tarpon.sbc):
+        here, there = (test(on(device, one), rng=0) for one in (plain, scaled))
+        np.testing.assert_array_equal(here.ranks.values, there.ranks.values)
+    here, there = (
+        tarpon.check(on(device, one), n_swaps=49, rng=0).families for one in (plain, scaled)
+    )
+    assert here == there
 
 
 @every_device
