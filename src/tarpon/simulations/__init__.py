@@ -72,8 +72,9 @@ class Simulations:
         offsets: Where the draws of each simulation begin, and the last ones end, `(n_sims + 1,)`;
             `samples` are then `(n_all, n_dims)`, those of one simulation after the other.
         names: One name a parameter.
-        on_invalid: What to do with simulations that hold NaN or infinite values: `"raise"`, or
-            `"drop"` to leave them out and count them in `n_dropped`.
+        on_invalid: What to do with simulations that hold NaN, masked or infinite values:
+            `"raise"`, or `"drop"` to leave them out and count them in `n_dropped`. Results say
+            whether those dropped differ from the others.
 
     Example:
         >>> rng = np.random.default_rng(0)
