@@ -190,6 +190,17 @@ class TestReferencesKnowNoTruth:
             )
             assert result.p_value > FALSE_ALARM
 
+    def test_nor_do_weights_make_truths_of_them(self):
+        """Truths are 0 or 1 as often as draws by their weight, and far more often than draws."""
+        rng = np.random.default_rng(0)
+        draws, theta = rng.integers(50, size=(200, 300, 1)), rng.integers(2, size=(300, 1))
+        log_weights = [np.where(points < 2, 0.0, -30.0)[..., 0] for points in (draws, theta)]
+        sims = Simulations(
+            draws, theta, log_weights=log_weights[0], log_weights_theta=log_weights[1]
+        )
+        points = Fixed(rng.integers(2, size=(300, 1)))
+        assert tarpon.tarp(sims, reference=points, rng=0).p_value > FALSE_ALARM
+
 
 class _At:
     """References of a user's own."""

@@ -119,6 +119,9 @@ class Monitor:
         Whether a simulation comes alone or with others makes no difference. If anything is wrong
         with one of them, none is added.
 
+        More than 20 parameters of a first simulation need an axis that counts simulations, or
+        names: the same shapes might be those of many simulations of one parameter.
+
         Arguments:
             samples: The posterior draws of one simulation, `(n_draws, n_dims)`; those of many,
                 `(n_draws, n_sims, n_dims)` or a list with one array a simulation; or
@@ -126,9 +129,6 @@ class Monitor:
             theta: The true parameters, `(n_dims,)` or `(n_sims, n_dims)`.
             x: What was observed, of any shape, or `(n_sims, ...)`.
             names: One name a parameter; those of the first simulation stay.
-
-        More than 20 parameters of a first simulation need an axis that counts simulations, or
-        names: the same shapes might be those of many simulations of one parameter.
         """
         if _is_single(samples, theta):
             samples, theta, x = _as_many(samples, theta, x)
