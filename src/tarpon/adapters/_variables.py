@@ -35,8 +35,8 @@ def _leading(arrays: Mapping[str, Array], n_leading: int) -> tuple[int, ...]:
     if len(leading) != 1 or len(shape := leading.pop()) != n_leading:
         given = clean(", ".join(f"{name} {array.shape}" for name, array in arrays.items()))
         raise ValueError(
-            f"all `variables` must have the same {n_leading} leading axes, and there must be one "
-            f"at least, but got {given or 'none'}."
+            f"all `variables` must have the same {n_leading} leading axes, but got "
+            f"{given or 'no variables'}."
         )
     return shape
 
