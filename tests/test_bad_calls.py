@@ -113,6 +113,10 @@ def bet_on(adversary):
     tarpon.Monitor(adversary=adversary, rng=0).add(POOL)
 
 
+def total(theta, *_):
+    return theta.sum(axis=-1)
+
+
 # What works: the function, and arguments of which each bad call changes some.
 GOOD = {
     "Simulations": (tarpon.Simulations, DATA | {"x": X, "names": ["a", "b"]}),
@@ -344,9 +348,9 @@ BAD = {
         ({"n_swaps": 10**18}, ValueError, "`n_swaps` = 1000000.* would take about .* of memory"),
         ({"n_swaps": 10**400}, ValueError, "`n_swaps` must be at most .*, but got 1000.*000"),
         ({"scores": 5}, TypeError, "`scores` must be a dictionary of scores by name, but got 5"),
-        ({"scores": [np.sum]}, TypeError, r"`scores` must be a dictionary .* but got \[<func"),
+        ({"scores": [total]}, TypeError, r"`scores` must be a dictionary .* but got \[<func"),
         ({"scores": lambda t, x: t}, TypeError, "`scores` must be a dictionary .* but got <func"),
-        ({"scores": {1: np.sum}}, TypeError, "`scores` .* by name, which are text, but got 1"),
+        ({"scores": {1: total}}, TypeError, "`scores` .* by name, which are text, but got 1"),
         ({"summary": 5}, TypeError, "`summary` must be a function of the observations, but got 5"),
         ({"summary": lambda x: x, "x": None}, ValueError, "`summary` reads .* it is None"),
         ({"summary": lambda x: x[:3]}, ValueError, r"`summary` must return .* but got \(3, 2\)"),
@@ -428,7 +432,7 @@ BAD = {
         ({"tolerance": 1.5}, ValueError, "`tolerance` must lie between 0 and 1, but got 1.5"),
         ({"adversary": "q"}, TypeError, "`adversary` must be an object with `fit.* but got 'q'"),
         ({"adversary": adversaries.Quadratic}, TypeError, "`adversary` .* class `Quadratic`"),
-        ({"adversary": np.sum}, TypeError, "`adversary` must be an object with `fit.* <func"),
+        ({"adversary": total}, TypeError, "`adversary` must be an object with `fit.* <func"),
         ({"rng": -5}, ValueError, "`rng` must not be negative, but got -5"),
     ],
     "Monitor.add": [

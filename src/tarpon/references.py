@@ -17,15 +17,10 @@ from ._base import arguments, optional
 from ._base.arrays import host, power_of_two, rounded_like
 from ._base.text import clean
 from ._base.types import Array, ArrayLike, Floats
-<<<<<<< HEAD
-from .simulations import Simulations, shapes
+from .simulations import Simulations, shapes, weights
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
-=======
-from .simulations import Simulations, shapes, weights
-from .simulations.shapes import array, finite
->>>>>>> wrong
 
 __all__ = [
     "Around",
@@ -394,21 +389,11 @@ def refuse_own_points(points: Floats, sims: Simulations) -> None:
     row = 8 * (sims.n_draws + 1) * max(sims.n_dims, 1)
     few = slice(0, max(1, min(sims.n_sims, _LOOKED_AT, _LOOKED_AT_BYTES // row)))
     draws = host(sims.samples[:, few])[:, :, None]
-<<<<<<< HEAD
     truths = rounded_like(host(sims.theta[few])[:, None], draws)
     several = rounded_like(points[few].reshape(few.stop, -1, sims.n_dims), draws)
-    is_truth, is_draw = (truths == several).all(axis=-1), (draws == several).all(axis=-1)
-    if sims.log_weights is not None:  # draws that weigh nothing are not ranked
-        is_draw &= sims.log_weights[:, few, None] > -np.inf
-    n_equal = is_truth + is_draw.sum(axis=0)
-    n_truths, expected = is_truth.sum(axis=0), n_equal.sum(axis=0) / (sims.n_draws + 1)
-=======
-    truths = alike(host(sims.theta[few])[:, None], draws)
-    several = alike(points[few].reshape(few.stop, -1, sims.n_dims), draws)
     share = _shares(sims, few)
     equal = (np.concatenate([truths[None], draws]) == several).all(axis=-1) & (share > 0)
     n_truths, expected = equal[0].sum(axis=0), (share * equal).sum(axis=(0, 1))
->>>>>>> wrong
     surplus = np.log(np.maximum(n_truths, 1) / np.maximum(expected, 1e-300))
     if (n_truths * (surplus - 1) + expected > -np.log(_CHANCE)).any():
         raise ValueError(
@@ -423,11 +408,6 @@ def refuse_own_points(points: Floats, sims: Simulations) -> None:
         )
 
 
-<<<<<<< HEAD
-def reference_points(
-    drawn: ArrayLike, n_sims: int, n_dims: int, name: str = "reference"
-) -> Floats:
-=======
 def _shares(sims: Simulations, few: slice) -> Floats:
     """Return how likely each point is the truth, truths first, `(n_draws + 1, n_few, 1)`."""
     draws, truths = sims.log_weights, sims.log_weights_theta
@@ -437,8 +417,9 @@ def _shares(sims: Simulations, few: slice) -> Floats:
     return (relative / relative.sum(axis=0))[..., None]
 
 
-def reference_points(drawn: ArrayLike, n_sims: int, n_dims: int) -> Floats:
->>>>>>> wrong
+def reference_points(
+    drawn: ArrayLike, n_sims: int, n_dims: int, name: str = "reference"
+) -> Floats:
     """Return finite reference points, (n_sims, n_dims), or several: (n_sims, n, n_dims)."""
     drawn = shapes.array(name, drawn)
     if drawn.ndim not in (2, 3) or drawn.shape[:: drawn.ndim - 1] != (n_sims, n_dims):

@@ -59,8 +59,7 @@ class Simulations:
     all of these cases.
 
     Arguments:
-    <<<<<<< HEAD
-        samples: Posterior draws `(n_draws, n_sims, n_dims)`, draws first; or a list with one array
+            samples: Posterior draws `(n_draws, n_sims, n_dims)`, draws first; or a list with one array
             `(n_i, n_dims)` per simulation.
         theta: True parameters `(n_sims, n_dims)`.
         x: Observations `(n_sims, ...)`.
@@ -76,26 +75,6 @@ class Simulations:
         names: Names, one per parameter.
         on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values, which
             `n_dropped` counts.
-    =======
-        samples: The posterior draws, draws first, of shape `(n_draws, n_sims, n_dims)`; or a list
-            with one array `(n_i, n_dims)` a simulation.
-        theta: The true parameters, of shape `(n_sims, n_dims)`.
-        x: What was observed, of shape `(n_sims, ...)`.
-        log_prob_samples: The estimator's log-density of its draws, `(n_draws, n_sims)`, up to a
-            constant that may differ between simulations.
-        log_prob_theta: The same of the truths, `(n_sims,)`.
-        log_weights: The logarithms of the draws' weights, `(n_draws, n_sims)`, up to a constant
-            that may differ between simulations.
-        log_weights_theta: The same of the truths, `(n_sims,)`: the function of parameters and
-            observation that weighs the draws, at the truth. Where it is not known, draws are
-            resampled by weight, and the result says that it is approximate.
-        offsets: Where the draws of each simulation begin, and the last ones end, `(n_sims + 1,)`;
-            `samples` are then `(n_all, n_dims)`, those of one simulation after the other.
-        names: One name a parameter.
-        on_invalid: What to do with simulations that hold NaN, masked or infinite values:
-            `"raise"`, or `"drop"` to leave them out and count them in `n_dropped`. Results say
-            whether those dropped differ from the others.
-    >>>>>>> wrong
 
     Example:
         >>> rng = np.random.default_rng(0)
