@@ -21,6 +21,7 @@ import tarpon
 from tarpon import Engine, Simulations, metrics, references
 from tarpon._base import fingerprint
 from tarpon._base.fingerprint import of_array, of_settings
+from tarpon.simulations import stored
 
 SIMS = tarpon.problems.zoo("exact", n_sims=12, n_draws=20, rng=0)
 WEIGHT = 2.0
@@ -345,9 +346,11 @@ FORMATS = {
 }
 
 
+@pytest.mark.parametrize("n_bytes", [0, 2**20], ids=["large", "small"])
 @pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS)
-def test_any_number_on_disk_makes_other_data(write, tmp_path):
-    """The one that changes is in none of the simulations that are read for a fingerprint."""
+def test_any_number_on_disk_makes_other_data(write, n_bytes, tmp_path, monkeypatch):
+    """The one that changes is in none of the simulations that are read of large arrays."""
+    monkeypatch.setattr(stored, "_WHOLE_BYTES", n_bytes)
     given, engine = arrays(), Engine(resume=tmp_path / "blocks")
     opened = write(tmp_path, given["samples"])
     for _ in range(2):
@@ -357,6 +360,15 @@ def test_any_number_on_disk_makes_other_data(write, tmp_path):
     opened = write(tmp_path, changed)
     with pytest.raises(ValueError, match=r"another run: data\.samples was"):
         tarpon.sbc(Simulations(opened(), given["theta"]), rng=0, engine=engine)
+
+
+@pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS)
+def test_little_on_disk_is_the_same_as_in_memory(write, tmp_path):
+    given = arrays()
+    engine = Engine(resume=tmp_path / "blocks")
+    tarpon.sbc(Simulations(**given), rng=0, engine=engine)
+    opened = write(tmp_path, given["samples"])
+    tarpon.sbc(Simulations(opened(), given["theta"]), rng=0, engine=engine)
 
 
 class TestBlocks:

@@ -271,16 +271,13 @@ def is_portable(source: Any) -> bool:
     return isinstance(source, Mapped | InHDF5 | PlainZarr) or package(source) in _PORTABLE
 
 
-def told(source: Any) -> list[str] | None:
-    """Return what tells the files of a source from others: their sizes and times.
-
-    None where no files are known.
-    """
+def file_stats(source: Any) -> list[str] | None:
+    """Return sizes and times of the files of a source; None if it has no files."""
     if isinstance(source, Arranged):
-        inner = told(source.source)
+        inner = file_stats(source.source)
         return None if inner is None else [str(source.groups), *inner]
     if isinstance(source, Joined):
-        every = [told(part) for part in source.parts]
+        every = [file_stats(part) for part in source.parts]
         return None if None in every else [line for inner in every for line in inner or ()]
     path = _path(source)
     if path is None or not path.exists():

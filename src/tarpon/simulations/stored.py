@@ -13,9 +13,17 @@ import numpy as np
 from .._base.fingerprint import of_array
 from .._base.text import clean
 from .._base.types import Array, ArrayLike, Floats, Ints
-from .sources import PlainZarr, chunk_length, decoded, is_portable, missing_chunks, opened, told
+from .sources import (
+    PlainZarr,
+    chunk_length,
+    decoded,
+    file_stats,
+    is_portable,
+    missing_chunks,
+    opened,
+)
 
-_N_SAMPLED, _PART_BYTES = 8, 64 * 2**20  # simulations and bytes that a fingerprint reads
+_N_SAMPLED, _WHOLE_BYTES = 8, 64 * 2**20  # simulations and bytes that a fingerprint reads
 _MOST_AT_ONCE = 256 * 2**20  # bytes of whole chunks that are kept for the blocks to come
 _kept = threading.local()
 _NOTHING: tuple[Any, int | None, int, Array] = (None, None, 0, np.empty(0))
@@ -120,24 +128,26 @@ class Stored:
         return numbers if self.unit is None else numbers / self.unit
 
     def fingerprint(self) -> str:
-        """Return what tells the numbers from others, without reading all that is in files.
+        """Return dtype, shape and a digest.
 
-        The sizes and times of files count, and some simulations. Where there are no files, all
-        numbers count.
+        Small arrays have the digest of the same numbers in memory. That of large arrays in files
+        depends on sizes and times of the files and on some simulations; others are read.
         """
+        n_bytes = self.dtype.itemsize * prod(self.shape)
+        if n_bytes <= _WHOLE_BYTES:
+            return of_array(self.read())
         which = str(self.where) if isinstance(self.where, slice) else of_array(self.where)
-        files = told(self.source)
+        files = file_stats(self.source)
         if files is not None:
             some = np.linspace(0, self.n_sims - 1, _N_SAMPLED).astype(int)
-            parts = [slice(k, k + 1) for k in sorted(set(some.tolist()))] if self.n_sims else []
+            parts = [slice(k, k + 1) for k in sorted(set(some.tolist()))]
         else:
-            row = self.dtype.itemsize * prod(self.shape) // max(self.n_sims, 1)
-            step = max(1, _PART_BYTES // max(row, 1))
+            step = max(1, _WHOLE_BYTES * self.n_sims // n_bytes)
             parts = [slice(k, min(k + step, self.n_sims)) for k in range(0, self.n_sims, step)]
         numbers = (of_array(self.window(part).read()) for part in parts)
-        lines = [which, str(self.source.shape), *(files or ()), *numbers]
+        lines = "\n".join([which, str(self.source.shape), *(files or ()), *numbers])
         forget()
-        return f"{self.dtype} {self.shape} {sha256(chr(10).join(lines).encode()).hexdigest()[:32]}"
+        return f"{self.dtype} {self.shape} {sha256(lines.encode()).hexdigest()[:32]}"
 
     def ahead(self) -> None:
         """Have the system read them from disk, while something else goes on."""
