@@ -59,7 +59,7 @@ class Simulations:
     all of these cases.
 
     Arguments:
-            samples: Posterior draws `(n_draws, n_sims, n_dims)`, draws first; or a list with one array
+        samples: Posterior draws `(n_draws, n_sims, n_dims)`, draws first; or a list with one array
             `(n_i, n_dims)` per simulation.
         theta: True parameters `(n_sims, n_dims)`.
         x: Observations `(n_sims, ...)`.
