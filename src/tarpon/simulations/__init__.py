@@ -392,8 +392,8 @@ def _without_last(array: Any, n: int) -> Any:
 
 
 def is_ordinary(sims: Simulations) -> bool:
-    """Return whether all parameters are of ordinary size, so that no unit is needed for them."""
-    return sims._unit is None and _ordinary(*sims.box)
+    """Return whether parameters in memory are of ordinary size, so that they need no unit."""
+    return sims._whole and sims._unit is None and _ordinary(*sims.box)
 
 
 def _ordinary(low: Array, high: Array) -> bool:
