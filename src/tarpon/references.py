@@ -77,8 +77,9 @@ class Uniform:
         if not isinstance(self.part, tuple | list) or len(self.part) != 2:
             wanted = "two fractions of the sides of the box, like (0.0, 0.5)"
             raise TypeError(arguments.wrong("part", wanted, self.part))
-        for fraction in self.part:
-            arguments.between("part", fraction, 0, 1)
+        start, stop = (arguments.between("part", fraction, 0, 1) for fraction in self.part)
+        if start > stop:
+            raise ValueError(arguments.wrong("part", "two fractions that rise", self.part))
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
         """Return one point per simulation, uniform in the part of the box."""

@@ -316,7 +316,7 @@ def refuse(invalid: Array, on_invalid: str) -> None:
             "(`--on-invalid drop`) then leaves whole simulations out, and the result says how "
             "many."
             if n_invalid < n_sims
-            else "None is left to test."
+            else "None is left to test: look at `samples` and `theta`."
         )
         raise ValueError(
             f"{n_invalid} of {n_sims} simulations hold NaN or infinite values, the first at "
