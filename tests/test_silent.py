@@ -135,7 +135,7 @@ class TestMetricsMeasureSomething:
     @pytest.mark.parametrize("reference", [Uniform(), Several(n=2)])
     def test_those_that_do_not_add_up_are_no_several_references(self, reference, n_dims):
         samples, theta = (points[..., :n_dims] for points in self.wrong)
-        with pytest.raises(ValueError, match=r"must reduce the last axis.*`.sum\(-1\)` missing"):
+        with pytest.raises(ValueError, match=r"must reduce the last axis.*Add `.sum\(-1\)`"):
             tarpon.tarp(samples, theta, metric=lambda a, b: (a - b) ** 2, reference=reference)
 
     def test_those_that_overflow_are_refused(self):

@@ -75,7 +75,7 @@ def distances(metric: Metric, points: Array, centres: Array) -> Array:
         raise ValueError(
             f"a metric must reduce the last axis alone: of points {tuple(points.shape)} and "
             f"{tuple(centres.shape)} it must return {shape}, but got {tuple(np.shape(found))}. "
-            f"Is `.sum(-1)` missing?"
+            f"Add `.sum(-1)`, for example."
         )
     if not namespace(found).isfinite(found).all():
         raise ValueError(
