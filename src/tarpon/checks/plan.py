@@ -125,8 +125,8 @@ def _refuse_too_large(n_dims: int, n_draws: int, n_swaps: int, level: float) -> 
     if (n_bytes := points + sums + 16 * n_rows * _PILOT) > _MOST_BYTES:
         raise ValueError(
             f"planning for `n_dims` = {n_dims} parameters, {n_draws} draws and level {level:g} "
-            f"({n_swaps} swaps) would take {n_bytes / 2**30:.3g} GB of memory. Plan for fewer parameters or "
-            f"draws, or for a higher level."
+            f"({n_swaps} swaps) would take {n_bytes / 2**30:.3g} GB of memory. Plan for fewer "
+            f"parameters or draws, or for a higher level."
         )
 
 
