@@ -140,7 +140,7 @@ def test_simulations_show_what_users_need_and_no_more():
     arrays = {"x", "log_prob_samples", "log_prob_theta", "log_weights", "log_weights_theta"}
     about = {"names", "on_invalid", "offsets", "of_densities", "n_dropped", "draws", "weighted"}
     sizes = {"n_sims", "n_draws", "n_dims", "box", "width", "centres"}
-    assert shown == arrays | about | sizes | {"blocks", "hold_out", "log_probs"}
+    assert shown == arrays | about | sizes | {"blocks", "dropping", "hold_out", "log_probs"}
 
 
 def test_check_has_at_most_ten_arguments():

@@ -113,6 +113,10 @@ def bet_on(adversary):
     tarpon.Monitor(adversary=adversary, rng=0).add(POOL)
 
 
+def total(theta, *_):
+    return theta.sum(axis=-1)
+
+
 # What works: the function, and arguments of which each bad call changes some.
 GOOD = {
     "Simulations": (tarpon.Simulations, DATA | {"x": X, "names": ["a", "b"]}),
@@ -218,6 +222,7 @@ BAD = {
         ({"samples": {1, 2}}, TypeError, r"`samples` must hold real numbers, but got \{1, 2\}"),
         ({"samples": object}, TypeError, "`samples` must hold real numbers, but got the class `o"),
         ({"samples": 1.0}, ValueError, r"`samples` must be \(n_draws, 6, 2\).* but got \(\)"),
+        ({"samples": SAMPLES * NAN}, ValueError, "6 of 6 simulations hold NaN .*`samples` and"),
         ({"samples": SAMPLES[0]}, ValueError, r"`samples` must be .* but got \(6, 2\)"),
         ({"samples": SAMPLES.swapaxes(0, 1)}, ValueError, "`samples` must be .*look swapped"),
         ({"samples": SAMPLES[:0]}, ValueError, r"at least one .* `samples` is \(0, 6, 2\)"),
@@ -344,9 +349,9 @@ BAD = {
         ({"n_swaps": 10**18}, ValueError, "`n_swaps` = 1000000.* would take about .* of memory"),
         ({"n_swaps": 10**400}, ValueError, "`n_swaps` must be at most .*, but got 1000.*000"),
         ({"scores": 5}, TypeError, "`scores` must be a dictionary of scores by name, but got 5"),
-        ({"scores": [np.sum]}, TypeError, r"`scores` must be a dictionary .* but got \[<func"),
+        ({"scores": [total]}, TypeError, r"`scores` must be a dictionary .* but got \[<func"),
         ({"scores": lambda t, x: t}, TypeError, "`scores` must be a dictionary .* but got <func"),
-        ({"scores": {1: np.sum}}, TypeError, "`scores` .* by name, which are text, but got 1"),
+        ({"scores": {1: total}}, TypeError, "`scores` .* by name, which are text, but got 1"),
         ({"summary": 5}, TypeError, "`summary` must be a function of the observations, but got 5"),
         ({"summary": lambda x: x, "x": None}, ValueError, "`summary` reads .* it is None"),
         ({"summary": lambda x: x[:3]}, ValueError, r"`summary` must return .* but got \(3, 2\)"),
@@ -428,7 +433,7 @@ BAD = {
         ({"tolerance": 1.5}, ValueError, "`tolerance` must lie between 0 and 1, but got 1.5"),
         ({"adversary": "q"}, TypeError, "`adversary` must be an object with `fit.* but got 'q'"),
         ({"adversary": adversaries.Quadratic}, TypeError, "`adversary` .* class `Quadratic`"),
-        ({"adversary": np.sum}, TypeError, "`adversary` must be an object with `fit.* <func"),
+        ({"adversary": total}, TypeError, "`adversary` must be an object with `fit.* <func"),
         ({"rng": -5}, ValueError, "`rng` must not be negative, but got -5"),
     ],
     "Monitor.add": [
@@ -523,6 +528,7 @@ BAD = {
         ({"high": -10}, ValueError, r"`low` must not .* \[-9. -9.\] and \[-10. -10.\]"),
         ({"part": 0.5}, TypeError, "`part` must be two fractions .* but got 0.5"),
         ({"part": (0.0, 2.0)}, ValueError, "`part` must be a number from 0 to 1, but got 2.0"),
+        ({"part": [1, 0.0]}, ValueError, r"`part` must be two fractions .* but got \[1, 0.0\]"),
         ({"part": ("a", 1)}, TypeError, "`part` must be a number from 0 to 1, but got 'a'"),
     ],
     "Normal": [
@@ -599,8 +605,9 @@ BAD = {
     ],
     "conjugate": [
         ({"estimator": 5}, ValueError, "`estimator` must be 'posterior' or 'prior', but got 5"),
-        ({"noise": 0}, ValueError, "`noise` must be positive, but got 0"),
-        ({"noise": "a"}, TypeError, "`noise` must be a positive number, but got 'a'"),
+        ({"noise": 0}, ValueError, "`noise` must be a number from 1e-100 to .* but got 0"),
+        ({"noise": "a"}, TypeError, "`noise` must be a number from 1e-100 .* but got 'a'"),
+        ({"noise": 8.78e177}, ValueError, r"`noise` must be a number .* but got 8.78e\+177"),
         ({"n_draws": 10**400}, ValueError, "`n_draws` must be at most .* but got 1000"),
         ({"n_obs": 0}, ValueError, "`n_obs` must be at least 1, but got 0"),
         ({"n_obs": 10**12}, ValueError, "`n_obs` = 9 × 1000000000000 would take about"),
@@ -684,6 +691,7 @@ BAD = {
         ({"rng": "a"}, TypeError, "`rng` must be a non-negative integer, .* but got 'a'"),
     ],
     "Result.save": [
+        ({"path": "no/such/r.npz"}, FileNotFoundError, "there is no folder 'no/such'"),
         ({"path": 5}, TypeError, "`path` must be the path of a file, .* but got 5"),
     ],
     "load": [

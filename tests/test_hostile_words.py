@@ -185,7 +185,7 @@ def test_results_and_monitors_of_files():
         about = json.loads(str(arrays["about"]))
         about["names"] = [HOSTILE if name == "PLACE" else name for name in about["names"]]
         np.savez(path, **arrays | {"about": np.array(json.dumps(about))})
-    result, monitor = tarpon.load("r.npz"), tarpon.Monitor.load("m.npz")
+    result, monitor = tarpon.load("r.npz"), tarpon.load("m.npz")
     assert result.names == (SHOWN, "b")
     is_safe(repr(result), 1)
     is_safe(repr(monitor), 1)

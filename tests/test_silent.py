@@ -135,7 +135,7 @@ class TestMetricsMeasureSomething:
     @pytest.mark.parametrize("reference", [Uniform(), Several(n=2)])
     def test_those_that_do_not_add_up_are_no_several_references(self, reference, n_dims):
         samples, theta = (points[..., :n_dims] for points in self.wrong)
-        with pytest.raises(ValueError, match=r"must reduce the last axis.*`.sum\(-1\)` missing"):
+        with pytest.raises(ValueError, match=r"must reduce the last axis.*Add `.sum\(-1\)`"):
             tarpon.tarp(samples, theta, metric=lambda a, b: (a - b) ** 2, reference=reference)
 
     def test_those_that_overflow_are_refused(self):
@@ -189,6 +189,17 @@ class TestReferencesKnowNoTruth:
                 points[2:, :n_sims], points[0, :n_sims], reference=Fixed(points[1, :n_sims]), rng=0
             )
             assert result.p_value > FALSE_ALARM
+
+    def test_nor_do_weights_make_truths_of_them(self):
+        """Truths are 0 or 1 as often as draws by their weight, and far more often than draws."""
+        rng = np.random.default_rng(0)
+        draws, theta = rng.integers(50, size=(200, 300, 1)), rng.integers(2, size=(300, 1))
+        log_weights = [np.where(points < 2, 0.0, -30.0)[..., 0] for points in (draws, theta)]
+        sims = Simulations(
+            draws, theta, log_weights=log_weights[0], log_weights_theta=log_weights[1]
+        )
+        points = Fixed(rng.integers(2, size=(300, 1)))
+        assert tarpon.tarp(sims, reference=points, rng=0).p_value > FALSE_ALARM
 
 
 class _At:

@@ -282,6 +282,21 @@ def test_every_test_gives_the_ranks_of_the_cpu(device, dtype):
 
 
 @every_device
+@pytest.mark.parametrize("power", [-800, 800])
+def test_units_do_not_matter(device, power):
+    sims = study(dtype="f8")
+    scaled = Simulations(2.0**power * sims.samples, 2.0**power * sims.theta)
+    plain = Simulations(sims.samples, sims.theta)
+    for test in (tarpon.tarp, tarpon.sbc):
+        here, there = (test(on(device, one), rng=0) for one in (plain, scaled))
+        np.testing.assert_array_equal(here.ranks.values, there.ranks.values)
+    here, there = (
+        tarpon.check(on(device, one), n_swaps=49, rng=0).families for one in (plain, scaled)
+    )
+    assert here == there
+
+
+@every_device
 @pytest.mark.parametrize(
     "metric",
     [

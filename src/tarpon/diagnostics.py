@@ -21,11 +21,11 @@ from .simulations import (
     alerts,
     begin,
     densities_alone,
-    dropping,
     given,
     points_alone,
     range_of,
     shapes,
+    warn_of_dropping,
 )
 from .verdict import Reading
 
@@ -73,7 +73,7 @@ def tarp(
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     settings = {"reference": repr(reference), "metric": repr(metric)}
     sims, seed = begin("TARP", sims, engine, rng, reference=reference, metric=metric)
-    dropping.warn_if_not_random(sims)
+    warn_of_dropping(sims)
     place, break_ties = np.random.default_rng(seed).spawn(2)
     region, left = Balls.at(reference, metric, sims, place)
     counted = counts(points_alone(left), region, _Distances(max(1, left.n_sims // 100)))
@@ -87,7 +87,7 @@ def tarp(
         left.draws,
         sims.n_dropped,
         settings,
-        dropping.of(sims),
+        sims.dropping,
     )
 
 
@@ -124,7 +124,7 @@ def hpd(
         else Simulations.of_densities(log_prob_samples, log_prob_theta)
     )
     sims, seed = begin("HPD", sims, engine, rng)
-    dropping.warn_if_not_random(sims)
+    warn_of_dropping(sims)
     ranks = rank(densities_alone(sims), HighestDensity(), np.random.default_rng(seed))
     return _result("HPD", ranks, Reading.OUTWARD, ("HPD",), seed, sims)
 
@@ -162,7 +162,7 @@ def sbc(
     shapes.needs_parameters(sims.n_dims)
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     sims, seed = begin("SBC", sims, engine, rng)
-    dropping.warn_if_not_random(sims)
+    warn_of_dropping(sims)
     ranks = rank(points_alone(sims), HalfLines(), np.random.default_rng(seed))
     return _result("SBC", ranks, Reading.SIDE, tuple(sims.names or ()), seed, sims)
 
@@ -171,7 +171,7 @@ def _result(
     test: str, ranks: Ranks, reading: Reading, names: tuple[str, ...], seed: int, sims: Simulations
 ) -> Result:
     """Return the result of a test that has no settings."""
-    lost, why = sims.n_dropped, dropping.of(sims)
+    lost, why = sims.n_dropped, sims.dropping
     return Result(test, ranks, reading, names, seed, sims.draws, lost, dropping=why)
 
 

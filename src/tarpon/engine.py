@@ -169,7 +169,22 @@ class Run:
     def _computed(
         self, name: str, function: Callable[[Any], Results], task: Task, order: Sequence[int]
     ) -> Iterator[Results]:
-        """Yield the results of blocks in a given order; few are computed ahead."""
+        """Yield the results of some blocks in the order given, here or on an executor."""
+        if self.engine.executor is not None:
+            yield from self._computed_elsewhere(name, function, task, order)
+            return
+        for n_done, k in enumerate(order, 1):
+            results = self._known(name, k)
+            if results is None:
+                results = function(task(k))
+                self._keep(name, k, results)
+            self._tell(name, n_done, len(order))
+            yield results
+
+    def _computed_elsewhere(
+        self, name: str, function: Callable[[Any], Results], task: Task, order: Sequence[int]
+    ) -> Iterator[Results]:
+        """Yield the same, as many blocks at a time as there are workers."""
         pool = Pool.of(self.engine.executor)
         running: dict[Future[Results], int] = {}
         ready: dict[int, Results] = {}

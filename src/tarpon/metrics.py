@@ -11,7 +11,7 @@ for numbers that do not depend on the box, or 1 for parameter units.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -75,7 +75,7 @@ def distances(metric: Metric, points: Array, centres: Array) -> Array:
         raise ValueError(
             f"a metric must reduce the last axis alone: of points {tuple(points.shape)} and "
             f"{tuple(centres.shape)} it must return {shape}, but got {tuple(np.shape(found))}. "
-            f"Is `.sum(-1)` missing?"
+            f"Add `.sum(-1)`, for example."
         )
     if not namespace(found).isfinite(found).all():
         raise ValueError(
@@ -294,11 +294,17 @@ class Mahalanobis:
     def __call__(self, a: Array, b: Array) -> Array:
         if self.covariance is None:
             return ((double(a) - b) ** 2).sum(-1)
-        return _Whitened(_whitening(self.covariance))(a, b)
+        return self._given(a, b)
+
+    @cached_property
+    def _given(self) -> Metric:
+        """The distance in units of the covariance that is given."""
+        assert self.covariance is not None
+        return _Whitened(_whitening(self.covariance))
 
     def fit(self, sims: Simulations) -> Metric:
         if self.covariance is not None:
-            return _Whitened(_whitening(self.covariance))
+            return self._given
         unit = power_of_two(sims.width())
         return _Whitened(_whitening(_within_covariance(sims, unit)) / unit[:, None])
 

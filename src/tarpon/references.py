@@ -17,7 +17,7 @@ from ._base import arguments, optional
 from ._base.arrays import host, power_of_two, rounded_like
 from ._base.text import clean
 from ._base.types import Array, ArrayLike, Floats
-from .simulations import Simulations, shapes
+from .simulations import Simulations, shapes, weights
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -77,8 +77,9 @@ class Uniform:
         if not isinstance(self.part, tuple | list) or len(self.part) != 2:
             wanted = "two fractions of the sides of the box, like (0.0, 0.5)"
             raise TypeError(arguments.wrong("part", wanted, self.part))
-        for fraction in self.part:
-            arguments.between("part", fraction, 0, 1)
+        start, stop = (arguments.between("part", fraction, 0, 1) for fraction in self.part)
+        if start > stop:
+            raise ValueError(arguments.wrong("part", "two fractions that rise", self.part))
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
         """Return one point per simulation, uniform in the part of the box."""
@@ -123,6 +124,8 @@ class Normal:
 @dataclass(frozen=True, eq=False, repr=False)
 class Fixed:
     """Your own points, the same for all simulations or one per simulation.
+
+    They must not be the truths under test, nor draws that are ranked: those are refused.
 
     Arguments:
         points: Points of shape `(n_dims,)` or `(n_sims, n_dims)`, in parameter units.
@@ -376,9 +379,9 @@ _CHANCE = 1e-6  # of references that are drawn without a look at truths or draws
 def refuse_own_points(points: Floats, sims: Simulations) -> None:
     """Raise where references are the truths under test, or a draw of every simulation.
 
-    Whether a reference equals the truth or one of the draws, of any number of equal points, is
-    chance. Truths that are equal far more often (Chernoff's bound), or the same draw of every
-    simulation and no other point, are what the references were made of.
+    Of the points that equal a reference, it is chance which one is the truth. Truths that are
+    equal far more often (Chernoff's bound), or the same draw of every simulation and no other
+    point, are what the references were made of.
 
     Arguments:
         points: The references, `(n_sims, n_dims)` or `(n_sims, n, n_dims)`.
@@ -389,23 +392,30 @@ def refuse_own_points(points: Floats, sims: Simulations) -> None:
     draws = host(sims.samples[:, few])[:, :, None]
     truths = rounded_like(host(sims.theta[few])[:, None], draws)
     several = rounded_like(points[few].reshape(few.stop, -1, sims.n_dims), draws)
-    is_truth, is_draw = (truths == several).all(axis=-1), (draws == several).all(axis=-1)
-    if sims.log_weights is not None:  # draws that weigh nothing are not ranked
-        is_draw &= sims.log_weights[:, few, None] > -np.inf
-    n_equal = is_truth + is_draw.sum(axis=0)
-    n_truths, expected = is_truth.sum(axis=0), n_equal.sum(axis=0) / (sims.n_draws + 1)
+    share = _shares(sims, few)
+    equal = (np.concatenate([truths[None], draws]) == several).all(axis=-1) & (share > 0)
+    n_truths, expected = equal[0].sum(axis=0), (share * equal).sum(axis=(0, 1))
     surplus = np.log(np.maximum(n_truths, 1) / np.maximum(expected, 1e-300))
     if (n_truths * (surplus - 1) + expected > -np.log(_CHANCE)).any():
         raise ValueError(
             "the references are the truths under test, which no draw is as close to: ranks would "
             "be zero for exact posteriors too. Take points that do not depend on the truths."
         )
-    same = is_draw.all(axis=1) & (n_equal == 1).all(axis=0)
+    same = equal[1:].all(axis=1) & (equal.sum(axis=0) == 1).all(axis=0)
     if few.stop >= _FEWEST_TO_TELL and same.any():
         raise ValueError(
             f"the references are draw {int(same.any(axis=1).argmax())} of every simulation, which "
             f"is ranked too. `references.Posterior()` holds the last draw out."
         )
+
+
+def _shares(sims: Simulations, few: slice) -> Floats:
+    """Return how likely each point is the truth, truths first, `(n_draws + 1, n_few, 1)`."""
+    draws, truths = sims.log_weights, sims.log_weights_theta
+    if draws is None or truths is None:
+        return np.full((sims.n_draws + 1, few.stop, 1), 1 / (sims.n_draws + 1))
+    relative = weights.relative(np.concatenate([truths[None, few], draws[:, few]]))
+    return (relative / relative.sum(axis=0))[..., None]
 
 
 def reference_points(

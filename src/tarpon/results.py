@@ -55,10 +55,6 @@ class Result:
     settings: dict[str, str] = field(default_factory=dict)
     dropping: Dropping = field(default=Dropping())
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(clean(name) for name in self.names))
-        object.__setattr__(self, "test", clean(self.test))
-
     @cached_property
     def curve(self) -> Curve:
         """Expected coverage against credibility level."""
@@ -266,7 +262,7 @@ def restored(record: disk.Record) -> Result:
         test,
         Ranks(record.integers("ranks", n_draws, None, *n_scores), n_draws),
         Reading(record.value("reading", str)),
-        record.texts("names", *(n_scores or (1,))),
+        tuple(clean(name) for name in record.texts("names", *(n_scores or (1,)))),
         record.count("seed"),
         _draws(disk.Record(record.value("draws", dict), {})),
         record.count("n_dropped"),

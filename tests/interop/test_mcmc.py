@@ -71,7 +71,7 @@ class TestPyMC:
         np.testing.assert_array_equal(first.samples, second.samples)
         both = from_mcmc(new, [{"twice": 2 * t, "mu": t} for t in theta])
         assert both.names == ("twice[0]", "twice[1]", "mu[0]", "mu[1]")
-        with pytest.raises(ValueError, match="fit 0 has no draws of nu, but of mu, twice"):
+        with pytest.raises(ValueError, match="fit 0 has no draws of nu: it contains mu, twice"):
             from_mcmc(old, {"nu": theta})
 
 

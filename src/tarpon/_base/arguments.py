@@ -202,6 +202,11 @@ def new_file(value: str | Path, name: str = "path") -> Path:
     if found.is_dir():
         wanted = "the path of a file, not of a folder"
         raise ValueError(wrong(name, wanted, str(found)))
+    if not found.parent.is_dir():
+        raise FileNotFoundError(
+            f"there is no folder {str(found.parent)!r} to write {found.name!r} into: make it "
+            f"first."
+        )
     return found
 
 

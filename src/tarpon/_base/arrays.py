@@ -70,13 +70,16 @@ def unmasked(numbers: ArrayLike) -> Array:
         numbers = np.ma.array(numbers)
     if package(numbers) == "pandas" and _nullable(numbers):
         return numbers.to_numpy(dtype=float, na_value=np.nan)
-    if not np.ma.is_masked(numbers) or numbers.dtype.kind not in "biuf":
+    masked = np.ma.isMaskedArray(numbers) and numbers.dtype.kind in "biuf"
+    if not masked or not np.ma.is_masked(numbers):
         return np.asarray(numbers)
     return numbers.astype(np.promote_types(numbers.dtype, np.float16)).filled(np.nan)
 
 
 def _nullable(table: ArrayLike) -> bool:
     """Return whether a table of pandas has numbers of its own types, which may be missing."""
+    if not hasattr(table, "ndim"):  # NaT and NA
+        return False
     dtypes = list(table.dtypes) if table.ndim == 2 else [table.dtype]
     own = any(not isinstance(dtype, np.dtype) for dtype in dtypes)
     return own and all(getattr(dtype, "kind", "O") in "biuf" for dtype in dtypes)

@@ -63,7 +63,7 @@ def _chains(fit: Any) -> Mapping[str, ArrayLike]:
         return fit
     try:
         posterior = fit["posterior"]
-    except (KeyError, TypeError, IndexError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise TypeError(
             f"each of the `fits` must have a group `posterior`, or be a mapping from variables to "
             f"chains, but got {arguments.shown(fit)}."

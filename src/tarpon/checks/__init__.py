@@ -20,8 +20,9 @@ from ..simulations import (
     Simulations,
     alerts,
     begin,
-    dropping,
+    dropping_warning,
     given,
+    is_ordinary,
     passes,
     shapes,
     units,
@@ -257,17 +258,12 @@ def check(
 
 
 def _checked(
-    sims: Simulations,
-    scores: Mapping[str, Score],
-    data: Array | None,
-    *,
-    level: float,
-    n_swaps: int,
-    seed: int,
-) -> Check:
+    sims: Simulations, scores: Mapping[str, Score], data: Array | None, *,
+    level: float, n_swaps: int, seed: int,
+) -> Check:  # fmt: skip
     """Swap truths with draws, and return the answer."""
     swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
-    sims = units.tamed(sims)
+    sims = sims if is_ordinary(sims) else units.tamed(sims)
     sums = families.swapped(
         sims if scores else without(sims, "x"),
         {name: _region(score, sims) for name, score in scores.items()},
@@ -289,15 +285,11 @@ def _checked(
         families=_families(by_family, combined.single, combined.adjusted),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here)),
         detectable=power.detectable(sums, level),
-        warnings=warnings(
-            effects,
-            alerts.chained(sims.samples, sims.log_weights),
-            dropping.of(sims).warning(sims.n_dropped, sims.n_sims),
-        ),
+        warnings=warnings(effects, alerts.of_chains(sims), dropping_warning(sims)),
         n_sims=sims.n_sims,
         draws=sims.draws,
         n_dropped=sims.n_dropped,
-        dropping=dropping.of(sims),
+        dropping=sims.dropping,
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),

@@ -11,7 +11,7 @@ from .._base.text import Estimate
 from .._base.types import Array, Floats, Ints
 from ..ranks import Ranks
 from ..results import Result
-from ..simulations import Simulations, units
+from ..simulations import Simulations, unit_of
 from ..simulations.weights import Draws
 from ..verdict import Reading
 from .families import MOST_FEATURES
@@ -141,7 +141,7 @@ class Evidence:
         names, label = tuple(sims.names or ()), "x" if data is sims.x else "summary(x)"
         draws = sims.draws
         feature = _feature_names(names, data, label, sums)
-        trends = _Trends(names, sums, effects, feature, level, units.of(sims))
+        trends = _Trends(names, sums, effects, feature, level, unit_of(sims))
         return cls(
             _marginals(effects.ranks, names, seed, draws),
             tuple(_joint(sums, effects.ranks.n_draws, seed, draws)),

@@ -276,7 +276,7 @@ def affordable_swaps(n_swaps: int, sims: Simulations, n_features: int) -> None:
     # Measured: sums are there three times, labels more than twice, and statistics of families.
     arguments.affordable(
         3.0 * sums + n_swaps * (20.0 * labels + 600.0),
-        f"`n_swaps` = {arguments.shown(n_swaps)}",
+        f"`n_swaps` = {n_swaps}",
         "The smallest p-value is 1 / (n_swaps + 1), so 9999 are enough for most levels: ask for "
         "fewer.",
     )

@@ -124,9 +124,9 @@ def _refuse_too_large(n_dims: int, n_draws: int, n_swaps: int, level: float) -> 
     sums = 4 * labellings.sums_bytes(n_swaps + 1, n_rows, n_dims, chosen, features)
     if (n_bytes := points + sums + 16 * n_rows * _PILOT) > _MOST_BYTES:
         raise ValueError(
-            f"planning for {n_dims} parameters, {n_draws} draws and level {level:g} ({n_swaps} "
-            f"swaps) would take {n_bytes / 2**30:.3g} GB of memory. Plan for fewer parameters or "
-            f"draws, or for a higher level."
+            f"planning for `n_dims` = {n_dims} parameters, {n_draws} draws and level {level:g} "
+            f"({n_swaps} swaps) would take {n_bytes / 2**30:.3g} GB of memory. Plan for fewer "
+            f"parameters or draws, or for a higher level."
         )
 
 

@@ -46,7 +46,7 @@ def conjugate(
     arguments.one_of("estimator", estimator, ESTIMATORS)
     arguments.sizes(n_sims=n_sims, n_draws=n_draws)
     arguments.sizes(n_sims=n_sims, n_obs=n_obs)
-    arguments.above_zero("noise", noise)
+    arguments.between("noise", noise, 1e-100, 1e100)
     draw = np.random.default_rng(arguments.seed(rng))
     theta = draw.standard_normal(n_sims)
     x = theta[:, None] + noise * draw.standard_normal((n_sims, n_obs))

@@ -86,7 +86,7 @@ def gaussian(
 def _precision(dtype: DTypeLike) -> np.dtype[Any]:
     try:
         found = np.dtype(dtype)
-    except (TypeError, ValueError):
+    except Exception:  # of odd arguments NumPy raises any error
         found = np.dtype("O")
     if found.kind != "f":
         wanted = "a type of floating-point numbers, like `np.float32`"

@@ -19,12 +19,12 @@ from ..simulations import (
     alerts,
     bare,
     bound,
-    dropping,
     equalised,
     given,
     passes,
     shapes,
     units,
+    warn_of_dropping,
 )
 from ..simulations.weights import by_simulation
 from .adversaries import ADVERSARY, Adversary, Gambler
@@ -119,6 +119,9 @@ class Monitor:
         Whether a simulation comes alone or with others makes no difference. If anything is wrong
         with one of them, none is added.
 
+        More than 20 parameters of a first simulation need an axis that counts simulations, or
+        names: the same shapes might be those of many simulations of one parameter.
+
         Arguments:
             samples: The posterior draws of one simulation, `(n_draws, n_dims)`; those of many,
                 `(n_draws, n_sims, n_dims)` or a list with one array a simulation; or
@@ -126,9 +129,6 @@ class Monitor:
             theta: The true parameters, `(n_dims,)` or `(n_sims, n_dims)`.
             x: What was observed, of any shape, or `(n_sims, ...)`.
             names: One name a parameter; those of the first simulation stay.
-
-        More than 20 parameters of a first simulation need an axis that counts simulations, or
-        names: the same shapes might be those of many simulations of one parameter.
         """
         if _is_single(samples, theta):
             samples, theta, x = _as_many(samples, theta, x)
@@ -136,7 +136,7 @@ class Monitor:
                 one_simulation(len(samples), theta.shape[1])
         sims = given(samples, theta, x=x, names=names)
         sims = bound(sims, Run())
-        dropping.warn_if_not_random(sims)
+        warn_of_dropping(sims)
         if sims.n_dims:
             alerts.warn_if_chained(sims.samples, sims.log_weights)
         self._take(sims)

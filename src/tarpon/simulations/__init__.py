@@ -1,5 +1,6 @@
 """Simulations: truths, the posterior draws for each, and what was observed."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, InitVar, dataclass, field
@@ -21,6 +22,7 @@ from .stored import Stored
 from .weights import Draws
 
 _HERE = Run()
+_ORDINARY = 1e30  # above, or below one over it, parameters may need a unit
 _AXES = {
     "samples": 1,
     "theta": 0,
@@ -185,6 +187,11 @@ class Simulations:
         return int(self.samples.shape[2])
 
     @property
+    def dropping(self) -> Dropping:
+        """Whether dropping depends on the simulations that were dropped."""
+        return self._dropping
+
+    @property
     def weighted(self) -> bool:
         """Whether draws have weights; padding has weight 0."""
         return self.log_weights is not None
@@ -206,7 +213,8 @@ class Simulations:
 
     def width(self) -> Floats:
         """Return the sides of the box, 1 for parameters that never vary, `(n_dims,)`."""
-        units.refuse_too_narrow(self.box, self.samples.dtype, self.names)
+        if not is_ordinary(self):
+            units.refuse_too_narrow(self.box, self.samples.dtype, self.names)
         low, high = (np.asarray(corner, dtype=float) for corner in self.box)
         return np.where(high > low, high - low, 1.0)
 
@@ -359,7 +367,8 @@ class Simulations:
 
     def _know_box(self, low: Array, high: Array) -> None:
         """Remember the corners of the box, which must leave room to compute with."""
-        units.refuse_too_large((low, high), self.samples.dtype, self.names)
+        if not _ordinary(low, high):
+            units.refuse_too_large((low, high), self.samples.dtype, self.names)
         self._known.box = low, high
 
     def __repr__(self) -> str:
@@ -380,6 +389,34 @@ def _without_last(array: Any, n: int) -> Any:
     if isinstance(array, Stored):
         return array.first(array.shape[0] - n)
     return array[:-n]
+
+
+def is_ordinary(sims: Simulations) -> bool:
+    """Return whether parameters in memory are of ordinary size, so that they need no unit."""
+    return sims._whole and sims._unit is None and _ordinary(*sims.box)
+
+
+def _ordinary(low: Array, high: Array) -> bool:
+    ends = np.abs(np.asarray([low, high], dtype=float))
+    width = np.subtract(high, low, dtype=float)
+    large, small = ends.max(initial=0.0), width[width > 0].min(initial=1.0)
+    return bool(large < _ORDINARY and small > 1 / _ORDINARY)
+
+
+def unit_of(sims: Simulations) -> Floats:
+    """Return what the parameters of simulations were divided by, `(n_dims,)`."""
+    return np.ones(sims.n_dims) if sims._unit is None else sims._unit
+
+
+def dropping_warning(sims: Simulations) -> str | None:
+    """Return a warning if dropping depends on the simulations that were dropped."""
+    return sims._dropping.warning(sims.n_dropped, sims.n_sims) if sims.n_dropped else None
+
+
+def warn_of_dropping(sims: Simulations) -> None:
+    """Warn if dropping depends on the simulations that were dropped."""
+    if (warning := dropping_warning(sims)) is not None:
+        warnings.warn(warning, stacklevel=3)
 
 
 def range_of(sims: Simulations) -> slice:

@@ -1,6 +1,7 @@
 """Warnings: swapped axes, raw chains."""
 
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,6 +9,9 @@ from .._base import arrays
 from .._base.arrays import power_of_two
 from .._base.types import Array, Floats
 from .stored import Stored
+
+if TYPE_CHECKING:
+    from . import Simulations
 
 _SWAP_FALSE_ALARM = 1e-6
 _SQUARE = 100  # draws and simulations that suffice to see which axis is which
@@ -49,6 +53,11 @@ def warn_if_square_and_swapped(samples: Array) -> None:
 def _scaled(samples: Array) -> Floats:
     """Return draws times a power of two for each parameter: squares might be out of range."""
     return samples / power_of_two(abs(samples.astype(float)).max(axis=(0, 1)))
+
+
+def of_chains(sims: "Simulations") -> str | None:
+    """Return a warning if the draws of simulations look like a chain; None otherwise."""
+    return chained(sims.samples, sims.log_weights)
 
 
 def chained(samples: Array, log_weights: Array | None) -> str | None:

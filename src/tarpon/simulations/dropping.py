@@ -6,7 +6,6 @@ observations of those dropped are a random sample of all, and a permutation test
 is exact.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -109,18 +108,6 @@ class Dropping:
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers, and what dropping depends on."""
         return asdict(self) | {"depends_on": list(self.depends_on)}
-
-
-def of(sims: "Simulations") -> Dropping:
-    """Return whether dropping depends on what was dropped."""
-    return sims._dropping
-
-
-def warn_if_not_random(sims: "Simulations") -> None:
-    """Warn if dropping depends on what was dropped."""
-    said = sims._dropping.warning(sims.n_dropped, sims.n_sims)
-    if said is not None:
-        warnings.warn(said, stacklevel=3)
 
 
 def first_finite(sims: "Simulations") -> Floats:

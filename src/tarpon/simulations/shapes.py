@@ -183,7 +183,7 @@ def array(name: str, value: ArrayLike) -> Array:
         value = Stored.of(value, 0).read()
     try:
         numbers = np.asarray(arrays.host(value))
-    except ValueError as error:
+    except (ValueError, np.ma.MaskError) as error:
         raise ValueError(
             f"`{name}` must be a rectangular array of numbers, but its rows differ in length. "
             f"Draws of unequal number come as a list with one array (n_draws, n_dims) for each "
@@ -316,7 +316,7 @@ def refuse(invalid: Array, on_invalid: str) -> None:
             "(`--on-invalid drop`) then leaves whole simulations out, and the result says how "
             "many."
             if n_invalid < n_sims
-            else "None is left to test."
+            else "None is left to test: look at `samples` and `theta`."
         )
         raise ValueError(
             f"{n_invalid} of {n_sims} simulations hold NaN or infinite values, the first at "

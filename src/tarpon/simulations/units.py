@@ -66,11 +66,6 @@ def powers_of_two(box: tuple[Array, Array]) -> Floats:
     return np.where((unit > 2.0**_ORDINARY) | (unit < 2.0**-_ORDINARY), unit, 1.0)
 
 
-def of(sims: "Simulations") -> Floats:
-    """Return what the parameters of simulations were divided by, `(n_dims,)`."""
-    return np.ones(sims.n_dims) if sims._unit is None else sims._unit
-
-
 def tamed(sims: "Simulations", box: tuple[Array, Array] | None = None) -> "Simulations":
     """Return the simulations with all parameters of ordinary size.
 

@@ -148,7 +148,13 @@ def _rows(
 def by_simulation(given: Any, n_sims: int) -> bool:
     """Return whether draws came as a list with one array a simulation."""
     listed = isinstance(given, list | tuple) and len(given) == n_sims
-    return listed and all(getattr(row, "ndim", 0) for row in given)
+    return listed and all(_is_row(row) for row in given)
+
+
+def _is_row(row: object) -> bool:
+    """Return whether an object is an array with axes, and not the class of one."""
+    n_axes = getattr(row, "ndim", 0)
+    return isinstance(n_axes, int) and n_axes > 0 and not hasattr(row, "tocsr")
 
 
 def _centre(draws: Array, truth: Array) -> Floats:
