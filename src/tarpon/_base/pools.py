@@ -16,21 +16,19 @@ from weakref import WeakKeyDictionary
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Calls on an executor, or in this thread without one.
+    """Calls on an executor.
 
     Arguments:
         executor: Executor of `concurrent.futures`.
         n_workers: Number of parallel calls.
     """
 
-    executor: Executor | None
+    executor: Executor
     n_workers: int
 
     @classmethod
     def of(cls, executor: Any) -> "Pool":
-        """Return the pool of an executor, of a Dask client or of None."""
-        if executor is None:
-            return cls(None, 1)
+        """Return the pool of an executor or of a Dask client."""
         if hasattr(executor, "get_executor"):  # a Dask client
             n_workers = sum(executor.ncores().values())
             return cls(executor.get_executor(pure=False), max(n_workers, 1))
@@ -41,18 +39,14 @@ class Pool:
     @property
     def n_at_once(self) -> int:
         """Number of calls to submit at a time, so that no worker waits for its next one."""
-        return 1 if self.executor is None else 2 * self.n_workers
+        return 2 * self.n_workers
 
     def submit(self, function: Callable[..., Any], *given: Any) -> Future[Any]:
-        """Call a function on the executor; without one, before this returns."""
-        if self.executor is not None:
-            with warnings.catch_warnings():
-                # Arrays that only this process can read are sent along, and may be large.
-                warnings.filterwarnings("ignore", message="Sending large graph")
-                return self.executor.submit(_on_one_thread, function, *given)
-        here: Future[Any] = Future()
-        here.set_result(function(*given))
-        return here
+        """Call a function on the executor."""
+        with warnings.catch_warnings():
+            # Blocks of an array that only this program can read are large, and known to be.
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return self.executor.submit(_on_one_thread, function, *given)
 
     def leave(self, future: Future[Any]) -> bool:
         """Cancel a call if it has not begun; return whether its worker is free."""

@@ -124,11 +124,11 @@ class Monitor:
 
         Arguments:
             samples: The posterior draws of one simulation, `(n_draws, n_dims)`; those of many,
-                `(n_draws, n_sims, n_dims)` or a list with one array a simulation; or
+                `(n_draws, n_sims, n_dims)` or a list with one array per simulation; or
                 `Simulations`.
             theta: The true parameters, `(n_dims,)` or `(n_sims, n_dims)`.
             x: What was observed, of any shape, or `(n_sims, ...)`.
-            names: One name a parameter; those of the first simulation stay.
+            names: Names, one per parameter; those of the first simulation stay.
         """
         if _is_single(samples, theta):
             samples, theta, x = _as_many(samples, theta, x)
@@ -175,7 +175,7 @@ class Monitor:
         self.n_dropped += sims.n_dropped
 
     def _add(self, one: Simulations) -> None:
-        # Random numbers hang on the place of the simulation, never on which came along with it.
+        # Random numbers depend on the place of the simulation, never on which came with it.
         # (The last 1 tells this stream from that of the seed alone, in case the user has it too.)
         rng = np.random.default_rng([self.seed, self.n_sims, 1])
         one = bare(equalised(bare(one), rng))

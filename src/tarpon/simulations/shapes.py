@@ -139,7 +139,7 @@ def row(draws: Array, index: int, n_dims: int) -> Array:
 
 
 def per_draw(name: str, rows: Sequence[Array], number: Array) -> Sequence[Array]:
-    """Return one number a draw, in one array a simulation."""
+    """Return one number per draw, in one array per simulation."""
     sizes = [row.shape for row in rows]
     if sizes != [(n,) for n in number]:
         raise ValueError(
