@@ -67,18 +67,28 @@ class Swaps(Protocol):
         """Return ranks of points by the weight below them, in levels; on the CPU only."""
         ...
 
-    def add_moments(self, ranks: Array, slots: Ints, table: Array, sums: Array) -> None:
-        """Add functions of the ranks of the points that play the truth, per score."""
+    def add_moments(
+        self, ranks: Array, slots: Ints, score: Array, moments: Array, sums: Array
+    ) -> None:
+        """Add the moments of the ranks of the points that play the truth, per score."""
+        ...
+
+    def add_along(
+        self, ranks: Array, slots: Ints, score: Array, moments: Array, along: Array, sums: Array
+    ) -> None:
+        """Add the first two moments of the ranks times numbers of their simulations."""
+        ...
+
+    def mean_values(self, ranks: Array, table: Array) -> Array:
+        """Return the values of ranks `(n_sims, n_all, n_scores)`, averaged over the scores."""
         ...
 
     def add_values(self, values: Array, slots: Ints, sums: Array) -> None:
         """Add the values `(n_sims, n_all, n_values)` of the points that play the truth."""
         ...
 
-    def add_products(
-        self, values: Array, slots: Ints, others: Array, pairs: Array, crossed: Array
-    ) -> None:
-        """Add the products of these values with each other and with numbers per simulation."""
+    def over_rows(self, run: Callable[[slice], None], n_rows: int, n_together: int) -> None:
+        """Call a function on some rows at a time."""
         ...
 
 

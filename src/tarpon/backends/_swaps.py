@@ -11,6 +11,7 @@ from .._base.types import Array, Ints
 
 # Signed indices may be negative, and the check for that prevents vectorised loops.
 _index = np.uint64
+_PART_BYTES = 4 * 2**20
 
 
 def pool(truths: Array, draws: Array, place: Ints) -> Array:
@@ -68,13 +69,18 @@ def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Ar
     columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
     ranks = np.empty(scores.shape, np.uint16 if n_points < 2**16 else np.uint32)
     tied = np.zeros(scores.shape[:2], np.int32)
+    short = columns.dtype == np.float32
 
     def run(first: int, last: int) -> None:
-        part = columns[first:last]
-        order = np.argsort(part[:, :, :n_points], axis=2)
-        _rank_kernel(
-            part, order, n_points, played[first:last], ranks[first:last], tied[first:last]
-        )
+        part, at = columns[first:last], slice(first, last)
+        if short:
+            keys = np.empty((*part.shape[:2], n_points), np.uint64)
+            _pack(part.view(np.uint32), keys)
+            keys.sort(axis=2)
+            _packed_kernel(part.view(np.uint32), keys, played[at], ranks[at], tied[at])
+        else:
+            order = np.argsort(part[:, :, :n_points], axis=2)
+            _rank_kernel(part, order, n_points, played[at], ranks[at], tied[at])
 
     over_ranges(run, len(scores), 16 * scores.nbytes)
     return ranks, tied
@@ -168,6 +174,49 @@ def _weighted_kernel(
 
 
 @compiled
+def _key(bits: int, place: int) -> np.uint64:
+    """Return a number that sorts as a float of these bits does, and then by place."""
+    if bits == 0x80000000:  # zeros of both signs are equal
+        bits = 0
+    ordered = ~np.uint32(bits) if bits >> 31 else np.uint32(bits) | np.uint32(0x80000000)
+    return (np.uint64(ordered) << np.uint64(32)) | np.uint64(place)
+
+
+@compiled
+def _pack(bits: Array, keys: Array) -> None:
+    for i in range(keys.shape[0]):
+        for k in range(keys.shape[1]):
+            for j in range(keys.shape[2]):
+                keys[i, k, j] = _key(bits[i, k, j], j)
+
+
+@compiled
+def _packed_kernel(bits: Array, keys: Array, played: Array, ranks: Array, tied: Array) -> None:
+    n_sims, n_scores, n_all = bits.shape
+    n_points, low = keys.shape[2], np.uint64(0xFFFFFFFF)
+    for i in range(n_sims):
+        for k in range(n_scores):
+            ordered = keys[i, k]
+            before = ~ordered[0]
+            for j in range(n_points):
+                key = ordered[j]
+                place = key & low
+                ranks[i, place, k] = j
+                if (key ^ before) >> np.uint64(32) == 0:
+                    tied[i, place] += 1
+                    if j == 1 or (ordered[j - 2] ^ before) >> np.uint64(32) != 0:
+                        tied[i, before & low] += 1
+                before = key
+            for e in range(n_points, n_all):
+                p = played[i, e - n_points]
+                key = _key(bits[i, k, e], p)
+                below = np.searchsorted(ordered, key)
+                ranks[i, e, k] = below - (_key(bits[i, k, p], p) < key)
+        for e in range(n_points, n_all):
+            tied[i, e] = tied[i, played[i, e - n_points]]
+
+
+@compiled
 def _rank_kernel(
     columns: Array, order: Array, n_points: int, played: Array, ranks: Array, tied: Array
 ) -> None:
@@ -196,31 +245,100 @@ def _rank_kernel(
             tied[i, e] = tied[i, played[i, e - n_points]]
 
 
-def add_moments(ranks: Array, slots: Array, table: Array, sums: Array) -> None:
-    """Add functions of the ranks of the points that play the truth, per score.
+def add_moments(ranks: Array, slots: Array, score: Array, moments: Array, sums: Array) -> None:
+    """Add the moments of the ranks of the points that play the truth, per score.
 
     Arguments:
         ranks: Ranks of shape `(n_sims, n_all, n_scores)`.
         slots: Points that play the truth, `(n_rows, n_sims)`.
-        table: Values of the functions per rank, `(n_ranks, n_functions)`.
-        sums: Sums of shape `(n_rows, n_functions, n_scores)`, which are added to.
+        score: The normal score of every rank, `(n_ranks,)`.
+        moments: The moments as polynomials of the normal score, even or odd, `(4, 5)`.
+        sums: Sums of shape `(n_rows, 4, n_scores)`, which are added to.
     """
 
     def run(first: int, last: int) -> None:
-        _moments_kernel(ranks, slots[first:last], table, sums[first:last])
+        _moments_kernel(ranks, slots[first:last], score, moments, sums[first:last])
 
-    _share_rows(run, slots, ranks.shape[2] * table.shape[1])
+    _share_rows(run, slots, 2 * ranks.shape[2])
 
 
 @compiled
-def _moments_kernel(ranks: Array, slots: Array, table: Array, sums: Array) -> None:
+def _moments_kernel(
+    ranks: Array, slots: Array, score: Array, moments: Array, sums: Array
+) -> None:
+    c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
+    c31, c33 = moments[2, 1], moments[2, 3]
+    c40, c42, c44 = moments[3, 0], moments[3, 2], moments[3, 4]
+    for b in range(slots.shape[0]):
+        first, second, third, fourth = sums[b, 0], sums[b, 1], sums[b, 2], sums[b, 3]
+        for i in range(slots.shape[1]):
+            row = ranks[i, slots[b, i]]
+            for k in range(_index(row.size)):
+                t = score[row[k]]
+                q = t * t
+                first[k] += c1 * t
+                second[k] += c20 + c22 * q
+                third[k] += t * (c31 + c33 * q)
+                fourth[k] += c40 + q * (c42 + c44 * q)
+
+
+def mean_values(ranks: Array, table: Array) -> Array:
+    """Return the values `(n_ranks, n_values)` of ranks `(n_sims, n_all, n_scores)`, averaged."""
+    means = np.zeros((*ranks.shape[:2], table.shape[1]), np.float32)
+
+    def run(first: int, last: int) -> None:
+        _mean_kernel(ranks[first:last], table, means[first:last])
+
+    over_ranges(run, len(ranks), 8 * ranks.nbytes)
+    means /= ranks.shape[2]
+    return means
+
+
+@compiled
+def _mean_kernel(ranks: Array, table: Array, means: Array) -> None:
+    for i in range(ranks.shape[0]):
+        for j in range(ranks.shape[1]):
+            mean, row = means[i, j], ranks[i, j]
+            for k in range(_index(row.size)):
+                values = table[row[k]]
+                for c in range(_index(values.size)):
+                    mean[c] += values[c]
+
+
+def add_along(
+    ranks: Array, slots: Array, score: Array, moments: Array, along: Array, sums: Array
+) -> None:
+    """Add the first two moments of the ranks, each times numbers of its simulation and score.
+
+    Arguments:
+        ranks: Ranks of shape `(n_sims, n_all, n_scores)`.
+        slots: Points that play the truth, `(n_rows, n_sims)`.
+        score: The normal score of every rank, `(n_ranks,)`.
+        moments: The moments as polynomials of the normal score, `(4, 5)`.
+        along: The numbers, `(n_sims, n_ways, n_scores)`.
+        sums: Sums of shape `(n_rows, 2, n_ways, n_scores)`, which are added to.
+    """
+
+    def run(first: int, last: int) -> None:
+        _along_kernel(ranks, slots[first:last], score, moments, along, sums[first:last])
+
+    _share_rows(run, slots, 2 * ranks.shape[2] * along.shape[1])
+
+
+@compiled
+def _along_kernel(
+    ranks: Array, slots: Array, score: Array, moments: Array, along: Array, sums: Array
+) -> None:
+    c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
     for b in range(slots.shape[0]):
         for i in range(slots.shape[1]):
             row = ranks[i, slots[b, i]]
-            for c in range(table.shape[1]):
-                total = sums[b, c]
+            for way in range(along.shape[1]):
+                numbers, shift, width = along[i, way], sums[b, 0, way], sums[b, 1, way]
                 for k in range(_index(row.size)):
-                    total[k] += table[row[k], c]
+                    t = score[row[k]]
+                    shift[k] += c1 * t * numbers[k]
+                    width[k] += (c20 + c22 * t * t) * numbers[k]
 
 
 def add_values(values: Array, slots: Array, sums: Array) -> None:
@@ -241,39 +359,15 @@ def _values_kernel(values: Array, slots: Array, sums: Array) -> None:
                 total[k] += row[k]
 
 
-def add_products(values: Array, slots: Array, others: Array, pairs: Array, crossed: Array) -> None:
-    """Add the products of the values of the points that play the truth.
+def over_rows(run: Callable[[slice], None], n_rows: int, n_together: int) -> None:
+    """Call a function on some rows at a time, the same ones whoever computes them."""
 
-    Arguments:
-        values: Values of shape `(n_sims, n_all, n_values)`.
-        slots: Points that play the truth, `(n_rows, n_sims)`.
-        others: Numbers per simulation, `(n_sims, n_others)`.
-        pairs: Sums of products of values, `(n_rows, n_values, n_values)`, which are added to
-            above the diagonal.
-        crossed: Sums of products of values with `others`, `(n_rows, n_values, n_others)`, which
-            are added to.
-    """
+    def parts(first: int, last: int) -> None:
+        for k in range(first, last):
+            run(slice(k * n_together, min((k + 1) * n_together, n_rows)))
 
-    def run(first: int, last: int) -> None:
-        part = slice(first, last)
-        _products_kernel(values, slots[part], others, pairs[part], crossed[part])
-
-    _share_rows(run, slots, values.shape[2] * (values.shape[2] + others.shape[1]))
-
-
-@compiled
-def _products_kernel(
-    values: Array, slots: Array, others: Array, pairs: Array, crossed: Array
-) -> None:
-    for b in range(slots.shape[0]):
-        for i in range(slots.shape[1]):
-            row, other = values[i, slots[b, i]], others[i]
-            for k in range(row.size):
-                value, above, across = row[k], pairs[b, k], crossed[b, k]
-                for m in range(_index(k + 1), _index(row.size)):
-                    above[m] += value * row[m]
-                for m in range(_index(other.size)):
-                    across[m] += value * other[m]
+    n_parts = -(-n_rows // n_together)
+    over_ranges(parts, n_parts, n_parts * _PART_BYTES)
 
 
 def inner_products(a: Array, b: Array) -> Array:

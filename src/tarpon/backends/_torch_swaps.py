@@ -9,7 +9,7 @@ from torch.nn.functional import embedding_bag, pad
 from .._base.arrays import rounded_like, to_device_of
 from .._base.types import Ints
 
-_ROW_BYTES = 512 * 2**20
+_MORE_ROWS = 128  # than a processor takes together
 
 
 def pool(truths: Tensor, draws: Tensor, place: Ints) -> Tensor:
@@ -73,11 +73,29 @@ def _comparable(scores: Tensor) -> Tensor:
     return scores.long()
 
 
-def add_moments(ranks: Tensor, slots: Tensor, table: Tensor, sums: Tensor) -> None:
-    """Add functions of the ranks of the points that play the truth, per score."""
+def add_moments(
+    ranks: Tensor, slots: Tensor, score: Tensor, moments: Tensor, sums: Tensor
+) -> None:
+    """Add the moments of the ranks of the points that play the truth, per score."""
     n_rows, n_functions, n_scores = sums.shape
+    table = torch.stack([score**m for m in range(moments.shape[1])], dim=1) @ moments.T
     total = _total(table[ranks].flatten(2), slots)
     sums += total.reshape(n_rows, n_scores, n_functions).swapaxes(1, 2)
+
+
+def mean_values(ranks: Tensor, table: Tensor) -> Tensor:
+    """Return the values `(n_ranks, n_values)` of ranks `(n_sims, n_all, n_scores)`, averaged."""
+    return table[ranks].mean(dim=2)
+
+
+def add_along(
+    ranks: Tensor, slots: Tensor, score: Tensor, moments: Tensor, along: Tensor, sums: Tensor
+) -> None:
+    """Add the first two moments of the ranks, each times numbers of its simulation and score."""
+    t = score[ranks]
+    for m, values in enumerate((moments[0, 1] * t, moments[1, 0] + moments[1, 2] * t * t)):
+        for way in range(along.shape[1]):
+            sums[:, m, way] += _total(values * along[:, None, way], slots)
 
 
 def add_values(values: Tensor, slots: Tensor, sums: Tensor) -> None:
@@ -85,18 +103,11 @@ def add_values(values: Tensor, slots: Tensor, sums: Tensor) -> None:
     sums += _total(values, slots)
 
 
-def add_products(
-    values: Tensor, slots: Tensor, others: Tensor, pairs: Tensor, crossed: Tensor
-) -> None:
-    """Add the products of the values of the points that play the truth, some rows at a time."""
-    n_sims, _, n_values = values.shape
-    step = max(1, _ROW_BYTES // (4 * n_sims * n_values))
-    every = torch.arange(n_sims, device=values.device)
-    for first in range(0, len(slots), step):
-        rows = slice(first, first + step)
-        chosen = values[every, slots[rows]]
-        pairs[rows] += (chosen.mT @ chosen).triu(1)
-        crossed[rows] += chosen.mT @ others
+def over_rows(run: Callable[[slice], None], n_rows: int, n_together: int) -> None:
+    """Call a function on many rows at a time: a device needs more of them than a processor."""
+    step = _MORE_ROWS * n_together
+    for first in range(0, n_rows, step):
+        run(slice(first, min(first + step, n_rows)))
 
 
 def _total(values: Tensor, slots: Tensor) -> Tensor:

@@ -252,7 +252,7 @@ def check(
     sims = given(samples, theta, x=x, names=names)
     shapes.needs_parameters(sims.n_dims)
     swaps.needs_at_least(sims.n_sims, sims.n_draws)
-    labellings.affordable_swaps(n_swaps, sims, families.n_features(sims))
+    labellings.affordable_swaps(n_swaps, sims)
     sims, seed = begin("check", sims, engine, rng, n_swaps=n_swaps, scores=own, summary=summary)
     return _checked(sims, own, _data(sims, summary), level=level, n_swaps=n_swaps, seed=seed)
 

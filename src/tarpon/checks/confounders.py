@@ -141,7 +141,7 @@ class Remaining:
     def of(cls, sums: Sums, effects: Effects) -> "Remaining":
         """Return the flaws that remain once every parameter is shifted and scaled to be right."""
         ranks = _among_fewer(effects.ranks)
-        chosen, features = set(sums.chosen.tolist()), sums.features
+        chosen, features = set(sums.chosen.tolist()), sums.features.values[:, : sums.features.plain]
         skewness, tails, trends = [], [], []
         width, all_tails = np.zeros((2, sums.n_sims))
         standard, outside = _fitted(ranks.histogram(), effects.ranks.n_draws)

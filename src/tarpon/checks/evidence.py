@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from math import prod
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,9 +13,9 @@ from ..results import Result
 from ..simulations import Simulations, unit_of
 from ..simulations.weights import Draws
 from ..verdict import Reading
-from .families import MOST_FEATURES
 from .parameters import Effects
-from .statistics import adjusted, log_ratio
+from .products import pairs as both
+from .statistics import adjusted, log_ratio, standardise
 from .swaps import Sums
 
 _MOST_KEPT = 10
@@ -140,7 +139,7 @@ class Evidence:
         """Return the evidence in the sums of a swap test."""
         names, label = tuple(sims.names or ()), "x" if data is sims.x else "summary(x)"
         draws = sims.draws
-        feature = _feature_names(names, data, label, sums)
+        feature = sums.features.namer(data, label, names)
         trends = _Trends(names, sums, effects, feature, level, unit_of(sims))
         return cls(
             _marginals(effects.ranks, names, seed, draws),
@@ -203,14 +202,16 @@ def _ranked(
 
 
 def _pairs(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Pair]:
-    a, b = np.triu_indices(len(sums.chosen), 1)
-    truths, draws = sums.correlations[:, a, b]
+    a, b = both(len(sums.chosen)).T
+    apart = np.flatnonzero(a < b)
+    a, b, correlations = a[apart], b[apart], sums.correlations[:, apart]
+    truths, draws = correlations[0], correlations.mean(axis=0)
 
     def pair(k: int, p_value: float) -> Pair:
         first, second = (names[sums.chosen[side[k]]] for side in (a, b))
         return Pair((first, second), float(truths[k]), float(draws[k]), p_value)
 
-    return _ranked(abs(sums.pairs[:, a, b]), level, pair)
+    return _ranked(abs(sums.products["pairs"][:, apart]), level, pair)
 
 
 def _directions(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Direction]:
@@ -223,20 +224,6 @@ def _directions(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Dire
         return Direction(names[k], k, float(bias), float(width), p_value)
 
     return _ranked(log_ratio(moments[:, :3]).sum(axis=1), level, direction)
-
-
-def _feature_names(
-    names: tuple[str, ...], data: Array | None, label: str, sums: Sums
-) -> Callable[[int], str]:
-    """Return a function that names the features of the data."""
-    if data is None:
-        return lambda k: f"the posterior mean of {names[k]}"
-    size = prod(data.shape[1:])
-    if size > MOST_FEATURES:
-        return lambda k: f"principal component {k + 1} of {label}"
-    if size > sums.features.shape[1]:
-        return lambda k: f"number {k} of {label}, constants left out"
-    return lambda k: label if size == 1 else f"{label}[{k}]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,12 +239,12 @@ class _Trends:
 
     def slopes(self) -> Tested[Trend]:
         return self._worst(
-            abs(self.sums.slope[: self.sums.n_rows]),
+            abs(self.sums.along[: self.sums.n_rows, 0, 0]),
             lambda k: (k, "its posterior mean", self.unit[k] * self.effects.mean[:, k]),
         )
 
     def by_data(self) -> Tested[Trend]:
-        data = abs(self.sums.data)
+        data = abs(self.sums.products["data"][..., : self.sums.features.plain])
         n_features = data.shape[2]
 
         def bias(place: int) -> tuple[int, str, Floats]:
@@ -267,10 +254,12 @@ class _Trends:
         return self._worst(data.reshape(len(data), -1), bias)
 
     def widths(self) -> Tested[Trend]:
-        return self._worst(abs(self.sums.data_width), lambda k: (None, *self._feature(k)))
+        plain = self.sums.products["data_width"][..., : self.sums.features.plain]
+        whole = standardise(plain.sum(axis=1), self.sums.n_rows)
+        return self._worst(abs(whole), lambda k: (None, *self._feature(k)))
 
     def _feature(self, k: int) -> tuple[str, Floats]:
-        return self.feature(k), self.sums.features[:, k]
+        return self.feature(k), self.sums.features.values[:, k]
 
     def _worst(
         self, statistics: Floats, described: Callable[[int], tuple[int | None, str, Floats]]

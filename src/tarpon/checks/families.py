@@ -1,13 +1,12 @@
 """Families: the regions that `check` ranks truths in, and the statistics made of the ranks."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 from numpy.random import Generator
 
-from .._base.arrays import Results, host, namespace, power_of_two
+from .._base.arrays import Results, host, power_of_two, to_device_of
 from .._base.types import Array, Floats
 from ..regions import (
     FromCentre,
@@ -19,20 +18,18 @@ from ..regions import (
     Residuals,
     cut,
 )
-from ..simulations import Simulations, shapes, units
+from ..simulations import Simulations, units
 from ..simulations.blocks import Block
+from .features import features
 from .labellings import MOST_CHOSEN, Part, Plants
-from .statistics import log_mean_exp, log_ratio, standardise
+from .products import PRODUCTS
+from .products import pairs as both
+from .statistics import any_of, log_mean_exp, log_ratio, standardise
 from .swaps import Sums, swap
 
 N_BALLS = 16
-MOST_FEATURES = 64
-_ROW_BYTES = 16 * 2**20
-_FEWEST_ROWS = 16  # that are read together, or a sketch of wide data would take too long
-_DATA = "observations `x` (or `summary(x)`)"
-# Of data with so many columns, and no more rows or bytes, rows are multiplied with each other.
-_WIDE, _FEW_ROWS, _FEW_BYTES = 2**16, 2000, 2**30
 _TIED = 0.01  # the share of tied points from which ties have a family
+_MOST_COMBINED = 40  # parameters of which combinations are looked for
 
 # Families with few scores, directed at what goes wrong most often, count twice.
 _TWICE = ("bias", "width", "scale", "data width")
@@ -56,7 +53,16 @@ SEES = {
     "data width": "the width depends on the data; without them, on posterior means",
     "density": "the estimator's own density is wrong",
     "ties": "truths and draws are rounded differently",
+    "products": "the bias of a parameter depends on a product of two features of the data",
+    "one width": "the width of one parameter depends on the data, or on its own mean and width",
+    "all data": "the bias of a parameter depends on many features of the data a little",
+    "unused data": "the data say more about a parameter than its posterior mean",
+    "pairs by data": "the correlation of two parameters depends on the data",
+    "combinations": "a combination of parameters is too narrow or too wide",
+    "triples": "three parameters depend on each other in a wrong way",
 }
+# Families for flaws that none of the others sees, of which the strongest counts.
+SECOND = tuple(SEES)[-7:]
 
 
 def swapped(
@@ -73,14 +79,15 @@ def swapped(
 
     Without data, the centre of the points takes their place.
     """
-    place, sketch, label = rng.spawn(3)
+    place, sketch, choose, label = rng.spawn(4)
     centres = sims.centres()  # first: for stored draws, this pass also finds the box
+    chosen = np.sort(choose.permutation(sims.n_dims)[:MOST_CHOSEN])
     return swap(
         sims,
         parts(sims, scores, place),
-        features(centres if data is None else data, sketch),
+        features(data, centres, len(chosen), sketch),
+        chosen,
         n_swaps=n_swaps,
-        most_chosen=MOST_CHOSEN,
         rng=label,
         plants=plants,
         measure=measure,
@@ -140,112 +147,6 @@ class _RandomPoints:
         return self.unit * points.astype(np.float32)
 
 
-def n_features(sims: Simulations) -> int:
-    """Return the largest number of features of the data."""
-    return min(MOST_FEATURES, sims.n_dims if sims.x is None else prod(sims.x.shape[1:]))
-
-
-def features(data: Array, rng: Generator) -> Floats:
-    """Return standardised features of each simulation's data, `(n_sims, n_features)`.
-
-    The features are the data themselves, or their leading principal components if they are many.
-    """
-    if _is_wide(data):
-        columns = _principal_of_wide(np.asarray(data))
-    elif prod(data.shape[1:]) > MOST_FEATURES:
-        columns = _principal(_Columns.of(data), rng)
-    else:
-        columns = np.asarray(data, dtype=float).reshape(data.shape[0], -1)
-    columns = _standard(shapes.finite(_DATA, columns))
-    return np.ascontiguousarray(columns, dtype=np.float32)
-
-
-def _is_wide(data: Array) -> bool:
-    n_rows, n_columns = data.shape[0], prod(data.shape[1:])
-    small = isinstance(data, np.ndarray) or n_rows * n_columns * data.dtype.itemsize <= _FEW_BYTES
-    return n_columns > _WIDE and n_rows <= _FEW_ROWS and small
-
-
-def _principal_of_wide(data: Array) -> Floats:
-    """Return the leading principal components of standardised columns, a few of them at a time.
-
-    They are the leading eigenvectors of the products of rows, of which there are few.
-    """
-    flat = data.reshape(len(data), -1)
-    step = max(1, _ROW_BYTES // (8 * len(flat)))
-    products = np.zeros((len(flat), len(flat)))
-    for start in range(0, flat.shape[1], step):
-        some = np.asarray(flat[:, start : start + step], dtype=float)
-        columns = _standard(shapes.finite(_DATA, some))
-        products += columns @ columns.T
-    _, axes = np.linalg.eigh(products)
-    return axes[:, ::-1][:, : min(MOST_FEATURES, len(flat) - 1)]
-
-
-def _principal(columns: "_Columns", rng: Generator) -> Floats:
-    """Return the leading principal components of standardised columns.
-
-    By a randomised range finder with one power iteration (Halko et al., 2011), and a few rows at
-    a time, since the data may be images of which no copy fits into memory.
-    """
-    n_kept = min(MOST_FEATURES, columns.n_rows - 1)
-    guess = rng.standard_normal((columns.n_rows, n_kept + 16))
-    turned = sum(rows.T @ guess[where] for where, rows in columns)
-    twice = np.zeros_like(turned)
-    for _, rows in columns:
-        twice += rows.T @ (rows @ turned)
-    basis, _ = np.linalg.qr(np.concatenate([rows @ twice for _, rows in columns]))
-    turn, _, _ = np.linalg.svd(
-        sum(basis[where].T @ rows for where, rows in columns), full_matrices=False
-    )
-    return (basis @ turn)[:, :n_kept]
-
-
-@dataclass(frozen=True, eq=False)
-class _Columns:
-    """Standardised columns of data, a few rows at a time; constant columns are zero."""
-
-    data: Array
-    mean: Floats
-    sd: Floats
-
-    @classmethod
-    def of(cls, data: Array) -> "_Columns":
-        """Return the columns of data with their means and sd."""
-        plain = cls(data, np.zeros(1), np.ones(1))
-        largest = np.max([abs(rows).max(axis=0) for _, rows in plain], axis=0)
-        shapes.finite(_DATA, largest)
-        unit = power_of_two(largest)
-        scaled = cls(data, np.zeros(1), unit)
-        mean = unit * (sum(rows.sum(axis=0) for _, rows in scaled) / plain.n_rows)
-        square, largest = np.zeros((2, len(unit)))
-        for _, rows in cls(data, mean, unit):
-            square += np.square(rows).sum(axis=0)
-            largest = np.maximum(largest, abs(rows).max(axis=0))
-        sd = np.sqrt(square / plain.n_rows)
-        return cls(data, mean, np.where(sd > 1e-12 * largest, unit * sd, np.inf))
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.data.shape[0])
-
-    def __iter__(self) -> Iterator[tuple[slice, Floats]]:
-        step = max(_FEWEST_ROWS, _ROW_BYTES // (8 * prod(self.data.shape[1:])))
-        for start in range(0, self.n_rows, step):
-            where = slice(start, min(start + step, self.n_rows))
-            rows = np.asarray(self.data[where], dtype=float).reshape(where.stop - start, -1)
-            yield where, (rows - self.mean) / self.sd
-
-
-def _standard(columns: Floats) -> Floats:
-    """Return the columns that vary, each with mean 0 and sd 1."""
-    columns = columns / power_of_two(abs(columns).max(axis=0, initial=0.0))
-    columns -= columns.mean(axis=0)
-    sd = columns.std(axis=0)
-    varies = sd > 1e-12 * abs(columns).max(axis=0, initial=0.0)
-    return columns[:, varies] / sd[varies]
-
-
 def families(sums: Sums) -> dict[str, Floats]:
     """Return the statistic of every family for the real labelling and the swaps."""
     real_and_swapped = sums.with_rows(lambda values: values[: sums.n_rows])
@@ -270,7 +171,7 @@ def moment_families(sums: Sums) -> dict[str, Floats]:
         "radial": log_ratio(centre[:, :3]).sum(axis=1),
         "posterior balls": log_ratio(draws[:, :3]).sum(axis=1),
         "random balls": log_ratio(points[:, :2]).sum(axis=1),
-        "slope": _slope(sums.slope, n_rows),
+        "slope": _slope(sums.along[:, 0, 0], n_rows),
     }
     if "residuals" in moments:
         residuals = moments["residuals"]
@@ -287,22 +188,77 @@ def moment_families(sums: Sums) -> dict[str, Floats]:
 
 def _slope(slope: Floats, n_rows: int) -> Floats:
     """Return what speaks for a slope of any one parameter, or of all together."""
-    whole = log_ratio(standardise(slope.sum(axis=1), n_rows))
-    return log_mean_exp(namespace(slope).column_stack([log_ratio(slope), whole]))
+    return any_of(slope, standardise(slope.sum(axis=1), n_rows))
 
 
 def product_families(sums: Sums) -> dict[str, Floats]:
     """Return the statistics made of products, one per row of the real labelling and the swaps."""
+    features, n_rows = sums.features, sums.n_rows
+    data, width, pairs, by_own, by_data, triples = (sums.products[name] for name in PRODUCTS)
     families = {}
+    if features.plain:
+        plain, along = slice(features.plain), sums.along[:n_rows]
+        share = to_device_of(features.share, data)
+        wide = width[..., features.plain :]
+        families["data"] = any_of(data[..., plain])
+        families["data width"] = any_of(standardise(width[..., plain].sum(axis=1), n_rows))
+        families["products"] = any_of(data[..., features.products])
+        families["one width"] = any_of(
+            width[..., plain], along[:, 1, ::2], along[:, 0, 2], *dense(wide, share[features.waves])
+        )
+        families["all data"] = any_of(
+            *dense(data[..., plain], share[plain]),
+            *dense(data[..., features.waves], share[features.waves]),
+        )
+    if features.guides.any():
+        families["unused data"] = _slope(sums.along[:n_rows, 0, 1], n_rows)
     if len(sums.chosen) > 1:
-        upper = np.triu_indices(len(sums.chosen), 1)
-        families["pairs"] = log_mean_exp(log_ratio(sums.pairs[:, *upper]))
-    if sums.data.shape[2]:
-        families["data"] = log_mean_exp(log_ratio(sums.data))
-        families["data width"] = log_mean_exp(log_ratio(sums.data_width))
+        a, b = both(len(sums.chosen)).T
+        apart = a < b
+        families["pairs"] = any_of(pairs[:, apart])
+        off = ~np.eye(len(sums.chosen), dtype=bool)
+        families["pairs by data"] = any_of(by_data[..., apart], by_own[:, off])
+    if 1 < len(sums.chosen) <= _MOST_COMBINED:
+        families["combinations"] = _combinations(host(sums.correlations), len(sums.chosen))
+    if triples.shape[1]:
+        families["triples"] = any_of(triples)
     return {name: host(values) for name, values in families.items()}
 
 
+def dense(sums: Floats, share: Floats) -> tuple[Floats, Floats]:
+    r"""Return what all features together say, of each parameter and of all of them.
+
+    Of standardised sums :math:`z_{kf}` with the shares :math:`w_f`, the standardised
+    :math:`\sum_f w_f z_{kf}^2`: a quadratic form with a kernel on all of the data. Only large
+    ones speak against accuracy.
+    """
+    each = (sums * sums) @ share
+    both = each, each.sum(axis=1)
+    return tuple(standardise(total, len(sums)).clip(min=0) for total in both)
+
+
+def _combinations(products: Floats, n_chosen: int) -> Floats:
+    """Return what speaks for a combination of parameters that is too narrow or too wide.
+
+    The mean products of normal scores, `(n_rows, n_pairs)`, are whitened by their mean over all
+    rows; then the largest and the smallest eigenvalue, and their sum, are compared.
+    """
+    values = eigenvalues(products, n_chosen)[0]
+    extremes = np.log(np.maximum(values[:, [-1, 0]], 1e-9)) * [1, -1]
+    z = standardise(np.column_stack([extremes, values.sum(axis=1)]), len(values))
+    return any_of(z[:, :2].clip(min=0), z[:, 2])
+
+
+def eigenvalues(products: Floats, n_chosen: int) -> tuple[Floats, Floats]:
+    """Return the eigenvalues of whitened products in every row, and the matrix that whitens."""
+    a, b = both(n_chosen).T
+    matrices = np.empty((len(products), n_chosen, n_chosen))
+    matrices[:, a, b] = matrices[:, b, a] = products
+    sizes, axes = np.linalg.eigh(matrices.mean(axis=0))
+    whiten = axes / np.sqrt(np.maximum(sizes, 1e-6 * sizes.max()))
+    return np.linalg.eigvalsh(whiten.T @ matrices @ whiten), whiten
+
+
 def weights(names: Iterable[str]) -> Floats:
-    """Return how much each family counts in the combination."""
-    return np.array([2.0 if name in _TWICE else 1.0 for name in names])
+    """Return how much each family counts in the combination; 0 for the second circle."""
+    return np.array([0.0 if name in SECOND else 2.0 if name in _TWICE else 1.0 for name in names])

@@ -13,6 +13,7 @@ from ..ranks import proportion
 from ..simulations import Simulations
 from .confounders import Remaining
 from .parameters import Effects
+from .products import pairs as both
 from .statistics import adjusted, log_mean_exp, log_ratio, row_p_values, standardise
 from .swaps import Sums
 
@@ -257,7 +258,7 @@ def _tails(rejected: _Rejected, p_value: float) -> Finding:
 
 def _bias_by_data(rejected: _Rejected, p_value: float) -> Finding:
     sums, informed = rejected.sums, rejected.effects.informed()
-    slope, data = abs(sums.slope[0]), abs(sums.data[0])
+    slope, data = abs(sums.along[0, 0, 0]), abs(sums.products["data"][0, :, : sums.features.plain])
     k = _strongest(slope)
     if data.size and data.max() > slope.max():
         k = int(sums.chosen[np.unravel_index(np.argmax(data), data.shape)[0]])
@@ -273,9 +274,10 @@ def _width_by_data(rejected: _Rejected, p_value: float) -> Finding:
 
 def _correlation(rejected: _Rejected, p_value: float) -> Finding:
     sums = rejected.sums
-    products = np.triu(abs(sums.pairs[0]), 1)
-    a, b = np.unravel_index(np.argmax(products), products.shape)
-    truths, draws = (float(value) for value in sums.correlations[:, a, b])
+    every = both(len(sums.chosen))
+    at = int(np.argmax(np.where(every[:, 0] < every[:, 1], abs(sums.products["pairs"][0]), -1)))
+    (a, b), correlations = every[at], sums.correlations[:, at]
+    truths, draws = float(correlations[0]), float(correlations.mean())
     return Finding(
         Kind.CORRELATION, rejected.names(int(sums.chosen[a]), int(sums.chosen[b])), p_value,
         size=_correlated(truths, sums.n_sims), unit="correlation", expected=draws,

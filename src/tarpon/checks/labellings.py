@@ -6,6 +6,7 @@ table of pooled ranks, so that no more than a block of ranks is ever stored.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -13,13 +14,17 @@ from numpy.random import Generator
 
 from .. import backends, regions
 from .._base import arguments, arrays, threads
-from .._base.arrays import Results, Rows, joined
+from .._base.arrays import Results, joined
 from .._base.types import Array, Floats, Ints
 from ..regions import Region, cut
 from ..simulations import Simulations, passes, shapes
 from ..simulations.blocks import Block
-from .statistics import MOMENTS
+from . import products
+from .features import Features, n_features
+from .products import Sizes
+from .statistics import MOMENTS, polynomials
 
+N_WAYS = 3  # the posterior mean, what the data say beyond it, and the posterior's own width
 MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are made
 _BLOCK_BYTES = 32 * 2**20
 
@@ -56,10 +61,10 @@ class Plants(Protocol):
         ...
 
 
-def sums_bytes(n_rows: int, n_all: int, n_dims: int, n_chosen: int, n_features: int) -> int:
+def sums_bytes(n_rows: int, n_all: int, n_dims: int, sizes: Sizes) -> int:
     """Return about how large the sums of labellings are, of which `n_rows` have products."""
-    products = n_chosen * (n_chosen + n_features) + n_features
-    return 4 * (n_all * (4 * (2 * n_dims + 3) + n_dims + 1) + n_rows * products)
+    n_products = sum(prod(shape) for shape in sizes.shapes().values())
+    return 4 * (n_all * (4 * (2 * n_dims + 3) + 2 * N_WAYS * n_dims + 1) + n_rows * n_products)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,30 +97,25 @@ class Recipe:
         """The number of labellings, those with planted errors too."""
         return self.n_rows + self.n_plays + (self.plants.n_extra if self.plants else 0)
 
-    def n_bytes(self, n_dims: int, n_features: int) -> int:
+    def n_bytes(self, n_dims: int, features: Features) -> int:
         """Return about how large the sums are."""
-        return sums_bytes(self.n_rows, self.n_all, n_dims, len(self.chosen), n_features)
+        return sums_bytes(self.n_rows, self.n_all, n_dims, Sizes.of(len(self.chosen), features))
 
     def sums(
-        self, sims: Simulations, *, parts: Mapping[str, Part], slope_of: Rows, features: Rows
+        self, sims: Simulations, *, parts: Mapping[str, Part], features: Features, start: int
     ) -> Results:
         """Return the sums of some simulations and the arrays per simulation, packed."""
         totals = Totals()
         with threads.one_thread_each():
             for piece in passes.pieces(sims):
                 for block in piece.blocks(_BLOCK_BYTES):
-                    here = block.where
-                    self._add(totals, block, parts, slope_of[here], features[here])
+                    here = slice(block.where.start - start, block.where.stop - start)
+                    self._add(totals, block, parts, features[here])
                 totals.measured.append(self.measure(piece) if self.measure else {})
         return totals.packed()
 
     def _add(
-        self,
-        totals: "Totals",
-        block: Block,
-        parts: Mapping[str, Part],
-        slope_of: Floats,
-        features: Floats,
+        self, totals: "Totals", block: Block, parts: Mapping[str, Part], features: Features
     ) -> None:
         """Add the sums of a block, and the ranks of its truths by parts with one score."""
         # Random numbers depend on the block only, never on who computes it or when.
@@ -124,24 +124,33 @@ class Recipe:
         swaps = block.labels(self.n_rows - 1, label)
         block, plays, played = _planted(block, self.plants, label)
         slots = np.concatenate([block.truth[None], swaps, plays])
-        slots, table, slope_of, features = (
+        slots, table, moments = (
             arrays.to_device_of(numbers, block.points)
-            for numbers in (slots, self.table, slope_of, features)
+            for numbers in (slots, self.table, polynomials(self.table))
         )
         truths = {}
         for name, part in parts.items():
             ranks, tied = _ranks(part.region, block, played, len(self.table))
-            totals.add_part(name, part.pooled, ranks, slots, table)
+            totals.add_part(name, part.pooled, ranks, slots, table, moments)
             if ranks.shape[2] == 1:
                 every = arrays.to_device_of(np.arange(len(ranks)), ranks)
                 own = arrays.host(ranks[every, slots[0], 0])
                 truths[name] = _spread(own, block, len(self.table), spread)
             if name == "marginals":
-                scores, width = table[:, 0][ranks], table[:, 1][ranks].sum(axis=2)
-                totals.add_slope(scores * slope_of[:, None], tied, slots)
-                chosen = scores[..., self.chosen]
-                totals.add_products(chosen, width, slots[: self.n_rows], features)
+                along = _along(block, features)
+                totals.add_along(ranks, tied, slots, table, moments, along)
+                scores = table[:, 0][ranks[..., self.chosen]]
+                totals.add_products(scores, slots[: self.n_rows], features, self.chosen, moments)
         totals.ranks.append(truths)
+
+
+def _along(block: Block, features: Features) -> Floats:
+    """Return what the errors of a parameter may depend on, `(n_block, N_WAYS, n_dims)`."""
+    means, guides = (
+        arrays.to_device_of(numbers, block.points) for numbers in (features.means, features.guides)
+    )
+    xp = arrays.namespace(means)
+    return xp.stack([means, guides, arrays.single(xp.log(block.spread))], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +159,7 @@ class Totals:
 
     Arguments:
         moments: By part, the sums of the moments of ranks.
-        products: The other sums: `slope`, `ties`, `pairs`, `data` and `data_width`.
+        products: The other sums: `along`, `total_along`, `ties`, and those of products.
         ranks: The ranks of the truths by part, one entry per group of simulations.
         measured: The extra arrays by name, one entry per group of simulations.
     """
@@ -188,33 +197,41 @@ class Totals:
         self.ranks.extend(other.ranks)
         self.measured.extend(other.measured)
 
-    def add_part(self, name: str, pooled: bool, ranks: Array, slots: Array, table: Floats) -> None:
+    def add_part(
+        self, name: str, pooled: bool, ranks: Array, slots: Array, table: Floats, moments: Floats
+    ) -> None:
         """Add the moments of the ranks by one region, of all its scores together if `pooled`."""
         n_scores = 1 if pooled else ranks.shape[2]
         sums = _zeros_unless(self.moments, name, table, len(slots), len(MOMENTS), n_scores)
         kernels = backends.swaps(ranks)
         if pooled:
-            kernels.add_values(table[ranks].mean(axis=2), slots, sums[..., 0])
+            kernels.add_values(kernels.mean_values(ranks, table), slots, sums[..., 0])
         else:
-            kernels.add_moments(ranks, slots, table, sums)
+            kernels.add_moments(ranks, slots, table[:, 0], moments, sums)
 
-    def add_slope(self, values: Array, tied: Array, slots: Array) -> None:
-        """Add scores times posterior means, and in how many scores a point is tied."""
-        kernels, n_all = backends.swaps(values), len(slots)
-        slope = _zeros_unless(self.products, "slope", values, n_all, values.shape[2])
-        kernels.add_values(values, slots, slope)
-        ties = _zeros_unless(self.products, "ties", values, n_all, 1)
+    def add_along(
+        self, ranks: Array, tied: Array, slots: Array, table: Floats, moments: Floats,
+        along: Floats,
+    ) -> None:  # fmt: skip
+        """Add the moments of ranks times numbers of their simulations, and count ties."""
+        kernels, n_all, n_dims = backends.swaps(ranks), len(slots), ranks.shape[2]
+        sums = _zeros_unless(self.products, "along", table, n_all, 2, N_WAYS, n_dims)
+        kernels.add_along(ranks, slots, table[:, 0], moments, along, sums)
+        total = _zeros_unless(self.products, "total_along", table, N_WAYS, n_dims)
+        total += along.sum(axis=0)
+        ties = _zeros_unless(self.products, "ties", table, n_all, 1)
         kernels.add_values(arrays.single(tied[..., None]), slots, ties)
 
-    def add_products(self, scores: Array, width: Array, slots: Array, features: Floats) -> None:
+    def add_products(
+        self, scores: Array, slots: Array, features: Features, chosen: Ints, moments: Floats
+    ) -> None:
         """Add products of scores with each other and with features of the data."""
-        n_rows, n_chosen, n_features = len(slots), scores.shape[2], features.shape[1]
-        pairs = _zeros_unless(self.products, "pairs", scores, n_rows, n_chosen, n_chosen)
-        data = _zeros_unless(self.products, "data", scores, n_rows, n_chosen, n_features)
-        backends.swaps(scores).add_products(scores, slots, features, pairs, data)
-        data_width = _zeros_unless(self.products, "data_width", scores, n_rows, n_features)
-        every = arrays.to_device_of(np.arange(len(width)), width)
-        data_width += width[every, slots] @ features
+        shapes = Sizes.of(len(chosen), features).shapes()
+        sums = {
+            name: _zeros_unless(self.products, name, scores, len(slots), *shape)
+            for name, shape in shapes.items()
+        }
+        products.add(sums, scores, slots, features, chosen, moments[1, [2, 0]])
 
 
 def _zeros_unless(sums: Results, name: str, near: Array, *shape: int) -> Array:
@@ -269,9 +286,17 @@ def _ranks(region: Region, block: Block, played: Ints, n_levels: int) -> tuple[A
     return rank(by_sim, block.n_points, arrays.to_device_of(played.T, scores))
 
 
-def affordable_swaps(n_swaps: int, sims: Simulations, n_features: int) -> None:
+def most_sums(n_dims: int, x: Array | None = None) -> Sizes:
+    """Return the largest numbers of sums for so many parameters, and observations if any."""
+    n_chosen = min(n_dims, MOST_CHOSEN)
+    n_plain, n_products, n_waves = n_features(n_dims if x is None else prod(x.shape[1:]), n_chosen)
+    n_leading = min(n_plain, products.most_leading(n_chosen))
+    return Sizes(n_chosen, n_plain + n_products + n_waves, n_plain + n_waves, n_leading)
+
+
+def affordable_swaps(n_swaps: int, sims: Simulations) -> None:
     """Raise if the sums and labels of so many swaps do not fit into memory."""
-    sums = sums_bytes(n_swaps, n_swaps, sims.n_dims, min(sims.n_dims, MOST_CHOSEN), n_features)
+    sums = sums_bytes(n_swaps, n_swaps, sims.n_dims, most_sums(sims.n_dims, sims.x))
     labels = min(sims.n_sims, passes.step(sims, _BLOCK_BYTES))
     # Measured: sums are there three times, labels more than twice, and statistics of families.
     arguments.affordable(

@@ -117,11 +117,11 @@ def plan(
 
 def _refuse_too_large(n_dims: int, n_draws: int, n_swaps: int, level: float) -> None:
     """Raise if planning would take more memory than there may be."""
-    chosen, features = min(n_dims, labellings.MOST_CHOSEN), min(n_dims, families.MOST_FEATURES)
     n_rows = n_swaps + 1 + Errors.n_plays + Errors.n_extra
     points = 8 * (n_draws + 1) * _PILOT * n_dims
     # Statistics are made of a few copies of the sums; labels are drawn all at once.
-    sums = 4 * labellings.sums_bytes(n_swaps + 1, n_rows, n_dims, chosen, features)
+    sizes = labellings.most_sums(n_dims)
+    sums = 4 * labellings.sums_bytes(n_swaps + 1, n_rows, n_dims, sizes)
     if (n_bytes := points + sums + 16 * n_rows * _PILOT) > _MOST_BYTES:
         raise ValueError(
             f"planning for `n_dims` = {n_dims} parameters, {n_draws} draws and level {level:g} "

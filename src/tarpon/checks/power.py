@@ -182,7 +182,7 @@ class _Move:
         """Return the move by errors of these sizes in `growth` times the simulations."""
         known = (0.0, *planted.sizes)
         weights = np.array([np.interp(sizes, known, one_hot) for one_hot in np.eye(len(known))])
-        affordable = max(3, _MOST_MOVED // sums.slope.shape[1])
+        affordable = max(3, _MOST_MOVED // sums.along.shape[3])
         swaps = slice(1, 1 + min(_N_NOISE, affordable, sums.n_rows - 1))
         return cls(sums, planted, np.sqrt(growth) * weights[1:].T, swaps)
 

@@ -11,6 +11,9 @@ import numpy as np
 from .._base import arrays
 from .._base.types import Array, Floats
 
+_SECOND = 2.0
+_SPIKE, _SLAB = 0.7, 5.0 / 11.0
+_LOG_SLAB = float(np.log(0.3) - 0.5 * np.log(11.0))
 MOMENTS = ("bias", "width", "skewness", "tails")
 
 
@@ -29,6 +32,19 @@ def components(n_points: int) -> Floats:
     return np.ascontiguousarray(basis[:, 1:], dtype=np.float32)
 
 
+def polynomials(table: Floats) -> Floats:
+    """Return bias, width, skewness and tails as polynomials of the first of them, `(4, 5)`.
+
+    Normal scores lie symmetrically about zero, so that every polynomial is even or odd.
+    """
+    score = table[:, 0].astype(float)
+    found = np.zeros((len(MOMENTS), len(MOMENTS) + 1))
+    for m, moment in enumerate(table.T):
+        powers = np.arange(1 - m % 2, m + 2, 2)
+        found[m, powers] = np.linalg.lstsq(score[:, None] ** powers, moment, rcond=None)[0]
+    return found.astype(np.float32)
+
+
 def standardise(sums: Array, n_rows: int) -> Floats:
     """Return sums less their mean over the first rows, in units of the sd over those rows."""
     where, centre = arrays.namespace(sums).where, sums[:n_rows].mean(axis=0)
@@ -43,9 +59,9 @@ def log_ratio(z: Floats) -> Floats:
     .. math:: \log \frac{0.7\, N(z; 0, 1) + 0.3\, N(z; 0, 1 + 10)}{N(z; 0, 1)}
     """
     xp = arrays.namespace(z)
-    slab = float(np.log(0.3) - 0.5 * np.log(11.0)) + (5.0 / 11.0) * arrays.double(z) ** 2
+    slab = _LOG_SLAB + _SLAB * arrays.double(z) ** 2
     # Beyond 50 the spike does not count, and the exponential would end up infinite.
-    return xp.where(slab > 50, slab, xp.log(0.7 + xp.exp(slab.clip(max=50))))
+    return xp.where(slab > 50, slab, xp.log(_SPIKE + xp.exp(slab.clip(max=50))))
 
 
 def log_mean_exp(logs: Floats) -> Floats:
@@ -53,6 +69,22 @@ def log_mean_exp(logs: Floats) -> Floats:
     xp, logs = arrays.namespace(logs), logs.reshape(len(logs), -1)
     top = xp.amax(logs, axis=1)
     return top + xp.log(xp.exp(logs - top[:, None]).mean(axis=1))
+
+
+def any_of(*groups: Floats) -> Floats:
+    """Return `log_mean_exp(log_ratio(z))` of groups of sums, each group with the same weight.
+
+    The groups are `(n_rows, ...)`; in a group, all sums have the same weight.
+    """
+    xp, logs = arrays.namespace(groups[0]), []
+    for z in groups:
+        slab = _SLAB * arrays.single(z.reshape(len(z), -1)) ** 2
+        top = xp.amax(slab, axis=1)
+        mean = arrays.double(xp.exp(slab - top[:, None]).mean(axis=1))
+        logs.append(xp.log(mean) + arrays.double(top) + _LOG_SLAB)
+    top = xp.amax(xp.stack(logs), axis=0).clip(min=0)
+    mean = sum(xp.exp(log - top) for log in logs) / len(logs)
+    return top + xp.log(_SPIKE * xp.exp(-top) + mean)
 
 
 def row_p_values(statistics: Floats, n_rows: int) -> Floats:
@@ -103,12 +135,17 @@ class Combined:
 
 
 def totals(p_values: Floats, weights: Floats) -> Floats:
-    r"""Return :math:`\sum_f w_f \log(1 + 0.2 / p_f)` of p-values `(rows, n_families)`.
+    r"""Return the evidence of p-values `(rows, n_families)` together.
 
-    A tempered harmonic mean: like the smallest p-value it sees a flaw that one family alone
-    sees, and it gains where several do.
+    .. math:: \sum_f w_f \log(1 + 0.2 / p_f) + c \log \mathrm{mean}_{w_f = 0} (1 / p_f)
+
+    The sum is a tempered harmonic mean: like the smallest p-value it sees a flaw that one family
+    alone sees, and it gains where several do. Families of weight 0 see what no other does, so of
+    them the smallest p-value counts.
     """
-    return np.log1p(0.2 / p_values) @ weights
+    first, second = weights > 0, p_values[:, weights == 0]
+    total = np.log1p(0.2 / p_values[:, first]) @ weights[first]
+    return total + _SECOND * np.log((1 / second).mean(axis=1)) if second.size else total
 
 
 def combine(statistics: Floats, weights: Floats) -> Combined:

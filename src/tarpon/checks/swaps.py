@@ -20,11 +20,13 @@ import numpy as np
 from numpy.random import Generator
 
 from .._base import arguments, arrays
-from .._base.arrays import Results, Window, joined
+from .._base.arrays import Results, joined
 from .._base.types import Array, Floats, Ints
 from ..ranks import N_LEVELS
 from ..simulations import Simulations, passes
+from .features import Features
 from .labellings import Part, Plants, Recipe, Totals
+from .products import pairs, triples
 from .statistics import components, standardise
 
 _DATA_PER_SUM = 8  # how many times larger than its sums a part of the draws is, at least
@@ -44,16 +46,16 @@ class Sums:
         own: The parts that are scores of the user's own, with the user's names for them.
         moments: By part, the four moments of the normal scores of ranks, standardised,
             `(n_all, 4, n_scores)`.
-        slope: Products of each parameter's normal scores with the centre of its points.
-        pairs: Products of the normal scores of pairs, `(n_rows, n_chosen, n_chosen)`.
-        data: Products of normal scores with features, `(n_rows, n_chosen, n_features)`.
-        data_width: Products of the widths of all parameters with them, `(n_rows, n_features)`.
+        along: Bias and width of each parameter along its posterior mean, along what the data
+            say beyond the means, and along its posterior width, `(n_all, 2, 3, n_dims)`.
+        products: Products of normal scores with each other and with features, standardised, by
+            the names in `products`, `(n_rows, ...)`.
         ties: In how many parameters a point equals another, `(n_all,)`.
-        chosen: The parameters of which pairs and products with the data are made.
+        chosen: The parameters of which products are made.
         share_tied: The share of points, parameter by parameter, that equal another.
-        correlations: The correlations of the normal scores of pairs: of the truths, and on
-            average over the labellings, `(2, n_chosen, n_chosen)`.
-        features: The features of the data, `(n_sims, n_features)`.
+        correlations: The mean products of the normal scores of pairs, in every row,
+            `(n_rows, n_pairs)`.
+        features: The features.
         ranks: By part with one score, the ranks of the truths, `(n_sims,)`.
         measured: Extra arrays per simulation, computed in the same pass.
     """
@@ -63,15 +65,13 @@ class Sums:
     n_plays: int
     own: dict[str, str]
     moments: Results
-    slope: Floats
-    pairs: Floats
-    data: Floats
-    data_width: Floats
+    along: Floats
+    products: Results
     ties: Floats
     chosen: Ints
     share_tied: float
     correlations: Floats
-    features: Floats
+    features: Features
     ranks: Results
     measured: Results
 
@@ -79,18 +79,16 @@ class Sums:
         """Return the same sums as NumPy arrays."""
         return replace(
             self.with_rows(arrays.host),
-            pairs=arrays.host(self.pairs),
-            data=arrays.host(self.data),
-            data_width=arrays.host(self.data_width),
+            products={name: arrays.host(values) for name, values in self.products.items()},
             correlations=arrays.host(self.correlations),
         )
 
     def with_rows(self, change: Callable[[Array], Array]) -> "Sums":
-        """Return the sums with other rows of what is summed in all rows: moments, slope, ties."""
+        """Return the sums with other rows of what is summed in all rows, planted ones too."""
         return replace(
             self,
             moments={name: change(values) for name, values in self.moments.items()},
-            slope=change(self.slope),
+            along=change(self.along),
             ties=change(self.ties),
         )
 
@@ -98,10 +96,10 @@ class Sums:
 def swap(
     sims: Simulations,
     parts: Mapping[str, Part],
-    features: Floats,
+    features: Features,
+    chosen: Ints,
     *,
     n_swaps: int,
-    most_chosen: int,
     rng: Generator,
     plants: Plants | None = None,
     measure: Callable[[Simulations], Results] | None = None,
@@ -111,20 +109,18 @@ def swap(
     Arguments:
         sims: The simulations.
         parts: What is ranked, by name; `"marginals"` must be among them.
-        features: Features of each simulation's data, `(n_sims, n_features)`.
+        features: The features of the simulations.
+        chosen: The parameters of which products are taken.
         n_swaps: The number of random labellings.
-        most_chosen: The largest number of parameters of which products are taken.
         rng: The generator of the labellings.
         plants: Errors to plant, if any.
         measure: Returns extra arrays per simulation, computed in the same pass.
     """
-    label, choose = rng.spawn(2)
-    slope_of = _standard_columns(sims.centres())
     recipe = Recipe(
         components(N_LEVELS + 1 if sims.weighted else sims.n_draws + 1),
-        np.sort(choose.permutation(sims.n_dims)[:most_chosen]),
+        chosen,
         n_swaps + 1,
-        int(label.integers(2**63)),
+        int(rng.integers(2**63)),
         plants,
         measure,
     )
@@ -133,11 +129,11 @@ def swap(
         sims,
         "swaps",
         recipe.sums,
-        n_bytes=_DATA_PER_SUM * recipe.n_bytes(sims.n_dims, features.shape[1]),
+        n_bytes=_DATA_PER_SUM * recipe.n_bytes(sims.n_dims, features),
         extra=lambda where: {
             "parts": {name: part.cut(where) for name, part in parts.items()},
-            "slope_of": Window(slope_of[where], where.start),
-            "features": Window(features[where], where.start),
+            "features": features[where],
+            "start": where.start,
         },
         final=True,
     ):
@@ -146,43 +142,54 @@ def swap(
     return _in_units(totals, recipe, sims, features, own)
 
 
-def _standard_columns(numbers: Floats) -> Floats:
-    sd = numbers.std(axis=0)
-    return ((numbers - numbers.mean(axis=0)) / np.where(sd > 0, sd, 1.0)).astype(np.float32)
-
-
 def _in_units(
-    totals: Totals, recipe: Recipe, sims: Simulations, features: Floats, own: dict[str, str]
+    totals: Totals, recipe: Recipe, sims: Simulations, features: Features, own: dict[str, str]
 ) -> Sums:
     """Return the sums of all simulations, each in its own unit."""
-    products, n_rows, chosen = totals.products, recipe.n_rows, recipe.chosen
-    marginals, n_sims = totals.moments["marginals"], sims.n_sims
+    n_rows, chosen, n_sims = recipe.n_rows, recipe.chosen, sims.n_sims
+    found = dict(totals.products)
+    marginals, ties = totals.moments["marginals"], found.pop("ties")
     moments = {name: standardise(values, n_rows) for name, values in totals.moments.items()}
     if not sims.weighted:  # only unweighted ranks have moments that are known beforehand
         moments["marginals"] = marginals / float(np.sqrt(n_sims))
     unit = _unit(marginals, recipe.table, n_sims)
     moments["marginals"][:, 0] *= unit
-    unit = unit[:n_rows, chosen]
-    pairs = products["pairs"] * unit[:, :, None] * unit[:, None]
-    correlations = arrays.namespace(pairs).stack([pairs[0], pairs.mean(axis=0)]) / n_sims
+    # About the mean of what errors are followed along, which is known only now.
+    along = found.pop("along") - marginals[:, :2, None] * (found.pop("total_along") / n_sims)
+    along[:, 0] *= unit[:, None]
+    products = _in_unit(found, unit[:n_rows, chosen])
     return Sums(
         n_sims,
         n_rows,
         recipe.n_plays,
         own,
         moments,
-        slope=standardise(products["slope"], n_rows),
-        pairs=standardise(pairs, n_rows),
-        data=standardise(products["data"] * unit[:, :, None], n_rows),
-        data_width=standardise(products["data_width"], n_rows),
-        ties=standardise(products["ties"], n_rows)[:, 0],
+        along=standardise(along, n_rows),
+        correlations=products["pairs"] / n_sims,
+        products={name: standardise(sums, n_rows) for name, sums in products.items()},
+        ties=standardise(ties, n_rows)[:, 0],
         chosen=chosen,
-        share_tied=float(products["ties"][:n_rows].mean()) / (n_sims * sims.n_dims),
-        correlations=correlations,
+        share_tied=float(ties[:n_rows].mean()) / (n_sims * sims.n_dims),
         features=features,
         ranks=joined(totals.ranks),
         measured=joined(totals.measured),
     )
+
+
+def _in_unit(sums: Results, unit: Array) -> Results:
+    """Return sums of products of normal scores, each score in its unit, `(n_rows, n_chosen)`."""
+    n_chosen = unit.shape[1]
+    a, b = pairs(n_chosen).T
+    k, m, n = triples(n_chosen).T
+    both = unit[:, a] * unit[:, b]
+    return {
+        "data": sums["data"] * unit[:, :, None],
+        "data_width": sums["data_width"] * (unit * unit)[:, :, None],
+        "pairs": sums["pairs"] * both,
+        "pairs_by_own": sums["pairs_by_own"] * (unit[:, :, None] * unit[:, None]),
+        "pairs_by_data": sums["pairs_by_data"] * both[:, None],
+        "triples": sums["triples"] * (unit[:, k] * unit[:, m] * unit[:, n]),
+    }
 
 
 def _unit(marginals: Array, table: Floats, n_sims: int) -> Array:

@@ -1,0 +1,135 @@
+r"""Products: sums over simulations of products of normal scores with features and each other.
+
+With :math:`t` the normal scores of the points that play the truth, of the chosen parameters, and
+:math:`f` the features of a simulation, every labelling has the sums
+
+.. math:: \sum_i t_k f_l, \quad \sum_i h_2(t_k) f_l, \quad \sum_i t_k t_m, \quad
+    \sum_i t_k t_m f_l, \quad \sum_i t_k t_m t_n ,
+
+where :math:`h_2` is the width component of a rank. The scores of some labellings at a time are
+gathered, simulations first, and all sums are products of matrices.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import backends
+from .._base import arrays
+from .._base.arrays import Results
+from .._base.types import Array, Floats, Ints
+from .features import MOST_LEADING, Features
+
+PRODUCTS = ("data", "data_width", "pairs", "pairs_by_own", "pairs_by_data", "triples")
+_MOST_PAIRED = 2**14  # sums of pairs of parameters with features
+_MOST_TRIPLED = 12  # parameters of which triples are taken
+_TOGETHER = 2**20  # numbers that are multiplied at a time
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The numbers of sums of a labelling.
+
+    Arguments:
+        n_chosen: The number of parameters.
+        n_features: The number of features.
+        n_wide: The number of features that are multiplied with widths.
+        n_leading: The number of features that are multiplied with pairs.
+    """
+
+    n_chosen: int
+    n_features: int
+    n_wide: int
+    n_leading: int
+
+    @classmethod
+    def of(cls, n_chosen: int, features: Features) -> "Sizes":
+        n_features, n_products = features.values.shape[1], len(features.pairs)
+        n_leading = min(len(features.leading), most_leading(n_chosen))
+        return cls(n_chosen, n_features, n_features - n_products, n_leading)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the sums of a labelling, by name."""
+        n_pairs = len(pairs(self.n_chosen))
+        sizes: tuple[tuple[int, ...], ...] = (
+            (self.n_chosen, self.n_features),
+            (self.n_chosen, self.n_wide),
+            (n_pairs,),
+            (self.n_chosen, self.n_chosen),
+            (self.n_leading, n_pairs),
+            (len(triples(self.n_chosen)),),
+        )
+        return dict(zip(PRODUCTS, sizes, strict=True))
+
+
+def most_leading(n_chosen: int) -> int:
+    """Return how many features pairs are multiplied with, as memory for the sums allows."""
+    return min(MOST_LEADING, _MOST_PAIRED // len(pairs(n_chosen)) - 1) if n_chosen > 1 else 0
+
+
+def pairs(n_chosen: int) -> Ints:
+    """Return the two parameters of all pairs, each with itself among them, `(n_pairs, 2)`."""
+    return np.column_stack(np.triu_indices(n_chosen))
+
+
+def triples(n_chosen: int) -> Ints:
+    """Return the parameters of triples, `(n_triples, 3)`: two may be the same, but not three."""
+    if not 1 < n_chosen <= _MOST_TRIPLED:
+        return np.zeros((0, 3), dtype=int)
+    k = np.arange(n_chosen)
+    first, second, third = (axis.ravel() for axis in np.meshgrid(k, k, k, indexing="ij"))
+    kept = (first <= second) & (second <= third) & (first < third)
+    return np.column_stack([first, second, third])[kept]
+
+
+def add(
+    sums: Results, scores: Array, slots: Array, features: Features, chosen: Ints, width: Floats
+) -> None:
+    """Add the products of a block to the sums, by name and `(n_rows, ...)`.
+
+    Arguments:
+        sums: The sums, which are added to.
+        scores: The normal scores of the chosen parameters, `(n_block, n_all, n_chosen)`.
+        slots: The points that play the truth, `(n_rows, n_block)`.
+        features: The features of the block.
+        chosen: The chosen parameters.
+        width: The two numbers that make the width component of a rank, of the square of its
+            normal score and of one.
+    """
+    xp, (n_block, _, n_chosen) = arrays.namespace(scores), scores.shape
+    n_leading = sums["pairs_by_data"].shape[1]
+    values, means, every = (
+        arrays.to_device_of(numbers, scores)
+        for numbers in (features.values, features.means[:, chosen], np.arange(n_block))
+    )
+    wide = np.r_[: features.plain, features.waves]
+    by_width, by_pairs = values[:, wide].T, values[:, features.leading[:n_leading]]
+    (first, second), (a, b, c) = pairs(n_chosen).T, triples(n_chosen).T
+    upper, of_three = first * n_chosen + second, (a * n_chosen + b) * n_chosen + c
+
+    def run(rows: slice) -> None:
+        t = scores[every[:, None], slots[rows].T]  # (n_block, n_together, n_chosen)
+        n_rows = t.shape[1]
+
+        def times(matrix: Array, numbers: Array) -> Array:
+            crossed = (matrix @ numbers.reshape(n_block, -1)).reshape(-1, n_rows, n_chosen)
+            return crossed.swapaxes(0, 1).swapaxes(1, 2)
+
+        sums["data"][rows] += times(values.T, t)
+        sums["data_width"][rows] += times(by_width, width[0] * t * t + width[1])
+        others = [t, t * means[:, None]]
+        others += [t * by_pairs[:, j, None, None] for j in range(n_leading)]
+        others += [t * t[..., [k]] for k in range(n_chosen) if len(a)]
+        stacked = xp.concatenate(others, axis=2).swapaxes(0, 1)
+        products = t.swapaxes(0, 1).swapaxes(1, 2) @ stacked  # (n_together, n_chosen, n_others)
+        products = products.reshape(n_rows, n_chosen, -1, n_chosen).swapaxes(1, 2)
+        flat = products.reshape(n_rows, -1, n_chosen * n_chosen)
+        sums["pairs"][rows] += flat[:, 0, upper]
+        sums["pairs_by_own"][rows] += products[:, 1]
+        sums["pairs_by_data"][rows] += flat[:, 2 : 2 + n_leading][:, :, upper]
+        if len(a):
+            cubes = products[:, 2 + n_leading :].reshape(n_rows, -1)
+            sums["triples"][rows] += cubes[:, of_three]
+
+    size = n_block * n_chosen * (2 + n_leading + (n_chosen if len(a) else 0))
+    backends.swaps(scores).over_rows(run, len(slots), max(1, _TOGETHER // size))
