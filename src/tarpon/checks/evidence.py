@@ -254,8 +254,7 @@ class _Trends:
         return self._worst(data.reshape(len(data), -1), bias)
 
     def widths(self) -> Tested[Trend]:
-        plain = self.sums.products["data_width"][..., : self.sums.features.plain]
-        whole = standardise(plain.sum(axis=1), self.sums.n_rows)
+        whole = standardise(self.sums.products["data_width"].sum(axis=1), self.sums.n_rows)
         return self._worst(abs(whole), lambda k: (None, *self._feature(k)))
 
     def _feature(self, k: int) -> tuple[str, Floats]:

@@ -29,7 +29,7 @@ from .swaps import Sums, swap
 
 N_BALLS = 16
 _TIED = 0.01  # the share of tied points from which ties have a family
-_MOST_COMBINED = 40  # parameters of which combinations are looked for
+_MOST_COMBINED = 64  # parameters of which combinations are looked for
 
 # Families with few scores, directed at what goes wrong most often, count twice.
 _TWICE = ("bias", "width", "scale", "data width")
@@ -55,14 +55,13 @@ SEES = {
     "ties": "truths and draws are rounded differently",
     "products": "the bias of a parameter depends on a product of two features of the data",
     "one width": "the width of one parameter depends on the data, or on its own mean and width",
-    "all data": "the bias of a parameter depends on many features of the data a little",
-    "unused data": "the data say more about a parameter than its posterior mean",
+    "all data": "the data say more about a parameter than its posterior, all of them together",
     "pairs by data": "the correlation of two parameters depends on the data",
     "combinations": "a combination of parameters is too narrow or too wide",
     "triples": "three parameters depend on each other in a wrong way",
 }
 # Families for flaws that none of the others sees, of which the strongest counts.
-SECOND = tuple(SEES)[-7:]
+SECOND = tuple(SEES)[-6:]
 
 
 def swapped(
@@ -199,19 +198,16 @@ def product_families(sums: Sums) -> dict[str, Floats]:
     if features.plain:
         plain, along = slice(features.plain), sums.along[:n_rows]
         share = to_device_of(features.share, data)
-        wide = width[..., features.plain :]
         families["data"] = any_of(data[..., plain])
-        families["data width"] = any_of(standardise(width[..., plain].sum(axis=1), n_rows))
+        families["data width"] = any_of(standardise(width.sum(axis=1), n_rows))
         families["products"] = any_of(data[..., features.products])
-        families["one width"] = any_of(
-            width[..., plain], along[:, 1, ::2], along[:, 0, 2], *dense(wide, share[features.waves])
-        )
+        families["one width"] = any_of(width, along[:, 1, 0], along[:, 1, 2])
         families["all data"] = any_of(
-            *dense(data[..., plain], share[plain]),
-            *dense(data[..., features.waves], share[features.waves]),
+            along[:, 0, 1],
+            standardise(along[:, 0, 1].sum(axis=1), n_rows),
+            dense(data[..., plain], share[plain]),
+            dense(data[..., features.waves], share[features.waves]),
         )
-    if features.guides.any():
-        families["unused data"] = _slope(sums.along[:n_rows, 0, 1], n_rows)
     if len(sums.chosen) > 1:
         a, b = both(len(sums.chosen)).T
         apart = a < b
@@ -225,16 +221,14 @@ def product_families(sums: Sums) -> dict[str, Floats]:
     return {name: host(values) for name, values in families.items()}
 
 
-def dense(sums: Floats, share: Floats) -> tuple[Floats, Floats]:
-    r"""Return what all features together say, of each parameter and of all of them.
+def dense(sums: Floats, share: Floats) -> Floats:
+    r"""Return what all features together say about the bias of each parameter.
 
     Of standardised sums :math:`z_{kf}` with the shares :math:`w_f`, the standardised
     :math:`\sum_f w_f z_{kf}^2`: a quadratic form with a kernel on all of the data. Only large
     ones speak against accuracy.
     """
-    each = (sums * sums) @ share
-    both = each, each.sum(axis=1)
-    return tuple(standardise(total, len(sums)).clip(min=0) for total in both)
+    return standardise((sums * sums) @ share, len(sums)).clip(min=0)
 
 
 def _combinations(products: Floats, n_chosen: int) -> Floats:

@@ -16,7 +16,8 @@ from .._base.types import Array, Floats, Ints
 from ..simulations import shapes
 
 MOST_PLAIN, MOST_PRODUCTS, MOST_WAVES, MOST_LEADING = 64, 300, 64, 10
-_MOST_SUMS = 2**14  # of features times parameters
+_MOST_SUMS = 2**15  # of features times parameters
+_CLEAR = 3  # times the noise from which a feature goes with a posterior mean
 _MOST_GUIDING = 64  # directions of posterior means that data are compared with
 _ROW_BYTES = 16 * 2**20
 _FEWEST_ROWS = 16  # that are read together, or a sketch of wide data would take too long
@@ -36,7 +37,7 @@ class Features:
         plain: The number of plain features: the data, or their leading principal components if
             they are many; without data, the centres of the points.
         pairs: The two plain features of every product, `(n_products, 2)`.
-        leading: The plain features that go most with any posterior mean, at most ten.
+        leading: The first plain features that go with a posterior mean, at most ten.
         means: The standardised centres of the points, `(n_sims, n_dims)`.
         guides: What the data say about each parameter beyond the posterior means, as far as
             columns of the data go with the means, `(n_sims, n_dims)`; zero without data.
@@ -126,7 +127,7 @@ def features(data: Array | None, centres: Floats, n_chosen: int, rng: Generator)
     means = _standard_or_zero(centres)
     found = _of_means(means) if data is None else _of_data(data, means, rng)
     plain, share, guides, columns, principal = found
-    telling = np.argsort(-abs(plain.T @ means).max(axis=1, initial=0.0), kind="stable")
+    telling = _telling(plain, means)
     pairs = _pairs(telling, _n_products(plain.shape[1], n_chosen))
     products = _standard_or_zero(plain[:, pairs[:, 0]] * plain[:, pairs[:, 1]])
     waves, weights = _waves(plain, _n_waves(n_chosen), rng)
@@ -191,6 +192,12 @@ def _beyond(guides: Floats, means: Floats) -> Floats:
         guides = guides - known @ np.linalg.lstsq(known, guides, rcond=1e-6)[0]
     own = (means * guides).sum(axis=0) / np.maximum((means**2).sum(axis=0), 1e-300)
     return _standard_or_zero(guides - own * means)
+
+
+def _telling(plain: Floats, means: Floats) -> Ints:
+    """Return the plain features in their order, first those that go with a posterior mean."""
+    together = abs(plain.T @ means).max(axis=1, initial=0.0)
+    return np.argsort(together < _CLEAR * np.sqrt(len(plain)), kind="stable")
 
 
 def _pairs(telling: Ints, n_products: int) -> Ints:

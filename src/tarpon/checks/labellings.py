@@ -291,7 +291,7 @@ def most_sums(n_dims: int, x: Array | None = None) -> Sizes:
     n_chosen = min(n_dims, MOST_CHOSEN)
     n_plain, n_products, n_waves = n_features(n_dims if x is None else prod(x.shape[1:]), n_chosen)
     n_leading = min(n_plain, products.most_leading(n_chosen))
-    return Sizes(n_chosen, n_plain + n_products + n_waves, n_plain + n_waves, n_leading)
+    return Sizes(n_chosen, n_plain + n_products + n_waves, n_plain, n_leading)
 
 
 def affordable_swaps(n_swaps: int, sims: Simulations) -> None:

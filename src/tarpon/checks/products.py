@@ -33,27 +33,26 @@ class Sizes:
     Arguments:
         n_chosen: The number of parameters.
         n_features: The number of features.
-        n_wide: The number of features that are multiplied with widths.
+        n_plain: The number of plain features, which are also multiplied with widths.
         n_leading: The number of features that are multiplied with pairs.
     """
 
     n_chosen: int
     n_features: int
-    n_wide: int
+    n_plain: int
     n_leading: int
 
     @classmethod
     def of(cls, n_chosen: int, features: Features) -> "Sizes":
-        n_features, n_products = features.values.shape[1], len(features.pairs)
         n_leading = min(len(features.leading), most_leading(n_chosen))
-        return cls(n_chosen, n_features, n_features - n_products, n_leading)
+        return cls(n_chosen, features.values.shape[1], features.plain, n_leading)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the sums of a labelling, by name."""
         n_pairs = len(pairs(self.n_chosen))
         sizes: tuple[tuple[int, ...], ...] = (
             (self.n_chosen, self.n_features),
-            (self.n_chosen, self.n_wide),
+            (self.n_chosen, self.n_plain),
             (n_pairs,),
             (self.n_chosen, self.n_chosen),
             (self.n_leading, n_pairs),
@@ -102,8 +101,7 @@ def add(
         arrays.to_device_of(numbers, scores)
         for numbers in (features.values, features.means[:, chosen], np.arange(n_block))
     )
-    wide = np.r_[: features.plain, features.waves]
-    by_width, by_pairs = values[:, wide].T, values[:, features.leading[:n_leading]]
+    plain, leading = values[:, : features.plain], values[:, features.leading[:n_leading]]
     (first, second), (a, b, c) = pairs(n_chosen).T, triples(n_chosen).T
     upper, of_three = first * n_chosen + second, (a * n_chosen + b) * n_chosen + c
 
@@ -116,9 +114,9 @@ def add(
             return crossed.swapaxes(0, 1).swapaxes(1, 2)
 
         sums["data"][rows] += times(values.T, t)
-        sums["data_width"][rows] += times(by_width, width[0] * t * t + width[1])
+        sums["data_width"][rows] += times(plain.T, width[0] * t * t + width[1])
         others = [t, t * means[:, None]]
-        others += [t * by_pairs[:, j, None, None] for j in range(n_leading)]
+        others += [t * leading[:, j, None, None] for j in range(n_leading)]
         others += [t * t[..., [k]] for k in range(n_chosen) if len(a)]
         stacked = xp.concatenate(others, axis=2).swapaxes(0, 1)
         products = t.swapaxes(0, 1).swapaxes(1, 2) @ stacked  # (n_together, n_chosen, n_others)
