@@ -1,12 +1,16 @@
-"""Power and level of `check` and of other tests, on the zoo of flaws.
+"""Power and level of `check`, of an oracle and of other tests, on the zoo of flaws.
 
-    python benchmarks/power.py --write       # writes docs/power.md and docs/images/power.png
+    python benchmarks/power.py               # power at 200 simulations
+    python benchmarks/power.py --needed      # simulations that `check` and the oracle need
+    python benchmarks/power.py --write       # docs/power.md and docs/images/power.png
 
-Every cell is the share of studies of 200 simulations × 100 draws in which a test rejects at 5 %.
-Run it in the environment of `make peers` to include the tests of other packages.
+All p-values are kept in docs/benchmarks/power.json, cell by cell, so that a run that was killed
+goes on, and parts from several machines can be merged. The last command only reads that file. Run
+the first in the environment of `make peers` to include the tests of other packages.
 """
 
 import argparse
+import json
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -14,16 +18,24 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from power_results import (
+    COLUMNS,
+    DIMS,
+    DOCS,
+    LEVEL,
+    N_C2ST,
+    N_SIMS,
+    POWER,
+    SIZES,
+    WORDS,
+    Results,
+    write,
+)
 from scipy.special import ndtr
 
 import tarpon
 from tarpon import Simulations
-from tarpon.problems import FLAWS, zoo
-
-DOCS = Path(__file__).parents[1] / "docs"
-DIMS = (2, 10, 50)
-LEVEL = 0.05
-N_C2ST = 10  # studies for classifiers, which are slow to train
+from tarpon.problems import FLAWS, oracle
 
 
 def tarp(sims: Simulations, seed: int) -> float:
@@ -76,90 +88,101 @@ TESTS: dict[str, Callable[[Simulations, int], float]] = {
     "C2ST": c2st,
     "sbi": sbi_check,
 }
+PEERS = ("C2ST", "sbi")
 
 
-def study(flaw: str, n_dims: int, n_swaps: int, seed: int) -> tuple[list[float], bool, int]:
-    """Return the p-values of all tests, `check` first, and how well `check` named the flaw.
+def study(
+    flaw: str, n_dims: int, n_sims: int, columns: list[str], n_swaps: int, seed: int
+) -> dict[str, float]:
+    """Return the p-values of tests, and how well `check` named the flaw if it rejected.
 
     That is, whether one of its names was right, and how many were wrong.
     """
     warnings.simplefilter("ignore")
     rng = np.random.default_rng([seed, n_dims, list(FLAWS).index(flaw)])
-    sims = zoo(flaw, n_dims=n_dims, rng=rng)
-    check = tarpon.check(sims, n_swaps=n_swaps, rng=seed)
-    named = {finding.kind for finding in check.findings}
-    others = [test(sims, seed) for test in TESTS.values()]
-    right = set(FLAWS[flaw].kinds)
-    return [check.p_value, *others], bool(named & right), len(named - right)
+    known = oracle(flaw, n_sims=n_sims, n_dims=n_dims, rng=rng)
+    values = {name: test(known.sims, seed) for name, test in TESTS.items() if name in columns}
+    if "oracle" in columns:
+        values["oracle"] = np.nan if known.log_ratio_theta is None else known.p_value(rng=seed)
+    if "check" in columns:
+        check = tarpon.check(known.sims, n_swaps=n_swaps, rng=seed)
+        named, right = {finding.kind for finding in check.findings}, set(FLAWS[flaw].kinds)
+        told = check.p_value <= LEVEL and right
+        words = (int(bool(named & right)), len(named - right)) if told else (np.nan, np.nan)
+        values |= {
+            "check": check.p_value,
+            "swaps": n_swaps,
+            **dict(zip(WORDS, words, strict=True)),
+        }
+    return values
+
+
+def measure(
+    results: Results, pool: ProcessPoolExecutor, options: argparse.Namespace,
+    flaw: str, n_dims: int, columns: list[str], n_sims: int,
+) -> float:  # fmt: skip
+    """Run the studies of a cell that the results lack, and return the power of the first test."""
+    cell = results.cell(flaw, n_dims, n_sims)
+    lacking = [name for name in columns if len(cell.get(name, [])) < options.runs]
+    if lacking:
+        run = partial(study, flaw, n_dims, n_sims, lacking, options.swaps)
+        done = list(pool.map(run, range(options.runs)))
+        cell = {k: [None if np.isnan(p[k]) else round(p[k], 6) for p in done] for k in done[0]}
+        results.merge({f"{flaw} {n_dims} {n_sims}": cell})
+        powers = (f"{name} {results.mean(flaw, n_dims, name, n_sims):.2f}" for name in lacking)
+        print(f"{flaw}, {n_dims} parameters, {n_sims} simulations:", *powers, flush=True)
+    return results.mean(flaw, n_dims, columns[0], n_sims)
+
+
+def search(power: Callable[[int], float]) -> None:
+    """Measure powers at sizes from 200 on, down or up, until one is below 0.8 and one above."""
+    k, start = SIZES.index(N_SIMS), power(N_SIMS)
+    if np.isnan(start):
+        return
+    for n_sims in SIZES[k + 1 :] if start < POWER else reversed(SIZES[:k]):
+        if (power(n_sims) >= POWER) != (start >= POWER):
+            return
+
+
+def chosen(only: list[str]) -> list[str]:
+    """Return the flaws with a name, or of the first or second circle ("old" or "new")."""
+    circles = {"old": 1, "new": 2}
+    if unknown := set(only) - set(FLAWS) - set(circles):
+        raise SystemExit(f"There is no flaw {', '.join(sorted(unknown))}.")
+    wanted = {circles.get(word, word) for word in only}
+    return [flaw for flaw in FLAWS if not only or {flaw, FLAWS[flaw].circle} & wanted]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="write docs/power.md and a figure")
+    parser.add_argument("--needed", action="store_true", help="search for the simulations needed")
     parser.add_argument("--runs", type=int, default=100, help="studies per cell")
     parser.add_argument("--swaps", type=int, default=499, help="swaps of `check`")
+    parser.add_argument("--processes", type=int, help="processes, one per core unless given")
+    parser.add_argument("--only", nargs="+", default=[], help="old, new, or names of flaws")
+    parser.add_argument("--dims", nargs="+", type=int, default=DIMS, help="numbers of parameters")
+    parser.add_argument("--skip-peers", action="store_true", help="without C2ST and sbi")
+    parser.add_argument("--results", type=Path, default=DOCS / "benchmarks" / "power.json")
+    parser.add_argument("--merge", nargs="+", type=Path, default=[], help="files to merge")
     options = parser.parse_args()
-    names = ["check", *TESTS]
-    lines = [f"| flaw | parameters | {' | '.join(names)} | right word | other words |"]
-    lines += ["|---|--:|" + "--:|" * (len(names) + 2)]
-    powers = {}
-    with ProcessPoolExecutor() as pool:
-        for flaw, about in FLAWS.items():
-            for n_dims in DIMS:
-                run = partial(study, flaw, n_dims, options.swaps)
-                done = list(pool.map(run, range(options.runs), chunksize=5))
-                p = np.array([values for values, _, _ in done])
-                rejected = p <= LEVEL
-                seen = ~np.isnan(p)
-                power = np.where(seen.any(axis=0), rejected.sum(axis=0), np.nan)
-                power = power / np.maximum(seen.sum(axis=0), 1)
-                powers[flaw, n_dims] = power
-                counted = zip(done, rejected[:, 0], strict=True)
-                words = [naming for (_, *naming), hit in counted if hit]
-                named = np.mean(words, axis=0) if words and about.kinds else [np.nan] * 2
-                row = [*power, *named]
-                cells = " | ".join("" if np.isnan(value) else f"{value:.2f}" for value in row)
-                lines.append(f"| {about.label} | {n_dims} | {cells} |")
-                print(lines[-1], flush=True)
-    flawed = np.array([power for (flaw, _), power in powers.items() if flaw != "exact"])
-    mean = " | ".join(f"{value:.2f}" for value in np.nanmean(flawed, axis=0))
-    lines.append(f"| **mean over flaws** | | {mean} | | |")
-    print(lines[-1])
+    results = Results(options.results)
+    for path in options.merge:
+        results.merge(json.loads(path.read_text()))
     if options.write:
-        _write(lines, powers, names, options)
-
-
-def _write(lines: list[str], powers: dict, names: list[str], options: argparse.Namespace) -> None:
-    head = [
-        "# Power on the zoo of flaws",
-        "",
-        f"Written by `python benchmarks/power.py --write`: {options.runs} studies per cell, 200 "
-        f"simulations × 100 draws each, level 5 %, {options.swaps} swaps. The cells are the "
-        "shares of studies that each test rejects. The first rows are exact posteriors, where "
-        "every test should reject in 5 % of studies. `check` uses the observations and, like HPD, "
-        "the estimator's density where it has one; TARP has one uniform reference, as in the "
-        "paper; SBC is adjusted by Bonferroni; C2ST is a boosted classifier of truths against "
-        f"draws and observations ({N_C2ST} studies); sbi is the result of its `check_tarp`. The "
-        "last columns are over the studies that `check` rejects: the share in which it named the "
-        "flaw correctly, and the mean number of other flaws that it named.",
-        "",
-        "![Power of every test on every flaw](images/power.png)",
-        "",
-    ]
-    (DOCS / "power.md").write_text("\n".join(head + lines) + "\n")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(DIMS), figsize=(11, 6.5), sharey=True, layout="constrained")
-    flaws = [flaw for flaw in FLAWS if flaw != "exact"]
-    for ax, n_dims in zip(axes, DIMS, strict=True):
-        image = np.array([powers[flaw, n_dims] for flaw in flaws])
-        shown = ax.imshow(image, vmin=0, vmax=1, cmap="viridis", aspect="auto")
-        ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
-        ax.set_yticks(range(len(flaws)), [FLAWS[flaw].label for flaw in flaws])
-        ax.set_title(f"{n_dims} parameters")
-    figure.colorbar(shown, ax=axes, label="Share of studies in which the flaw is found")
-    (DOCS / "images").mkdir(exist_ok=True)
-    figure.savefig(DOCS / "images" / "power.png", dpi=150)
+        write(results)
+    if options.write or options.merge:
+        return
+    columns = [name for name in COLUMNS if not (options.skip_peers and name in PEERS)]
+    with ProcessPoolExecutor(options.processes) as pool:
+        for flaw in chosen(options.only):
+            for n_dims in options.dims:
+                ask = partial(measure, results, pool, options, flaw, n_dims)
+                if not options.needed:
+                    ask(columns, N_SIMS)
+                elif flaw != "exact":
+                    search(partial(ask, ["oracle"]))
+                    search(partial(ask, ["check"]))
 
 
 if __name__ == "__main__":

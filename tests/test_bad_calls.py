@@ -602,6 +602,8 @@ BAD = {
         ({"flaw": None}, ValueError, "`flaw` must be one of 'exact', .* but got None"),
         ({"n_sims": 1.5}, TypeError, "`n_sims` must be a whole number, but got 1.5"),
         ({"n_draws": 0}, ValueError, "`n_draws` must be at least 1, but got 0"),
+        ({"flaw": "third_order", "n_dims": 1}, ValueError,
+         "`n_dims` must be at least 2 for the flaw 'third_order', but got 1"),
     ],
     "conjugate": [
         ({"estimator": 5}, ValueError, "`estimator` must be 'posterior' or 'prior', but got 5"),

@@ -24,6 +24,7 @@ from tarpon.regions import Scores
 from tarpon.simulations import without
 
 FALSE_ALARM = 1e-6
+FIRST = [flaw for flaw, about in FLAWS.items() if about.circle == 1]
 FINDINGS = [
     *("kind", "parameters", "p_value", "size", "size_low", "size_high", "unit", "expected"),
     *("direction", "where"),
@@ -47,7 +48,7 @@ def the(kind, check):
 
 class TestTheZoo:
     # Flaws that a study of 200 simulations sees for sure in ten dimensions.
-    @pytest.mark.parametrize("flaw", sorted(set(FLAWS) - {"exact", "shift"}))
+    @pytest.mark.parametrize("flaw", sorted(set(FIRST) - {"exact", "shift"}))
     def test_flaws_of_the_zoo_are_found_and_named(self, flaw):
         found = check(flaw)
         assert found.outcome == "inaccurate"
@@ -61,7 +62,7 @@ class TestTheZoo:
 
     @pytest.mark.parametrize("n_dims", [1, 3])
     def test_the_zoo_has_any_dimension(self, n_dims):
-        for flaw in FLAWS:
+        for flaw in FIRST:
             sims = zoo(flaw, n_sims=20, n_draws=10, n_dims=n_dims, rng=0)
             assert sims.samples.shape == (10, 20, n_dims)
 

@@ -53,7 +53,7 @@ def test_the_file_of_the_fixture_is_the_one_that_is_run():
     assert page.count(code(page)) == 2
 
 
-@pytest.mark.parametrize("flaw", FLAWS)
+@pytest.mark.parametrize("flaw", [flaw for flaw in FLAWS if FLAWS[flaw].circle == 1])
 def test_every_flaw_of_the_zoo_is_drawn_and_described(flaw):
     label = FLAWS[flaw].label
     page = (GALLERY.parent / "read.md").read_text()

@@ -2,9 +2,20 @@
 
 from ._conjugate import conjugate
 from ._gaussian import gaussian
-from ._zoo import FLAWS, zoo
+from ._zoo import FLAWS, Oracle, oracle, zoo
 from .lensing import Lensing
 from .lensing.galaxies import Galaxies, pictures
 from .lensing.lens import Lens
 
-__all__ = ["FLAWS", "Galaxies", "Lens", "Lensing", "conjugate", "gaussian", "pictures", "zoo"]
+__all__ = [
+    "FLAWS",
+    "Galaxies",
+    "Lens",
+    "Lensing",
+    "Oracle",
+    "conjugate",
+    "gaussian",
+    "oracle",
+    "pictures",
+    "zoo",
+]
