@@ -15,7 +15,7 @@ from numpy.random import Generator
 from . import backends, references
 from . import metrics as _metrics
 from ._base import arguments
-from ._base.arrays import Rows, Window, double, host, single, to_device_of
+from ._base.arrays import Rows, Window, double, host, in_units, single, to_device_of
 from ._base.types import Array, ArrayLike, Floats, Ints
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
@@ -184,7 +184,7 @@ class FromPoints:
         # Relative to the mean of the points, so that single precision suffices. The squared
         # distance of a centre from the mean is the same for all points, and left out.
         mean, scale = block.centre[:, None], to_device_of(self.scale, block.points)
-        points = single((block.points.swapaxes(0, 1) - mean) / scale)
+        points = in_units(block.points.swapaxes(0, 1), mean, scale)
         centres = single((to_device_of(self.centres[block.where], points) - mean) / scale)
         gaps = -2 * backends.swaps(points).inner_products(points, centres)
         gaps += (points**2).sum(axis=-1)[:, :, None]

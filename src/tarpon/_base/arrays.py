@@ -143,6 +143,18 @@ def single(array: Array) -> Array:
     return xp.asarray(array, dtype=xp.float32)
 
 
+def in_units(points: Array, centre: Array, scale: Array) -> Array:
+    """Return points about a centre in units of a scale, in single precision.
+
+    Differences of short numbers need no more digits than the numbers have.
+    """
+    if kind(points) == "f" and points.dtype.itemsize <= 4:
+        about = single(points) - single(centre)
+        about /= single(scale)
+        return about
+    return single((points - centre) / scale)
+
+
 def power_of_two(sizes: Array) -> Array:
     """Return the powers of two that sizes are between a half and one of; 1 for 0, inf and NaN.
 

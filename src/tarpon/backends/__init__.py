@@ -43,7 +43,7 @@ class Backend(Protocol):
 
 
 class Swaps(Protocol):
-    """The expensive part of the swap test: pooled points, their ranks, and sums over ranks."""
+    """The expensive part of the swap test: pooled points, scores of their ranks, and sums."""
 
     def pool(self, truths: Array, draws: Array, place: Ints) -> Array:
         """Return truths and draws as one array, each truth at its given place."""
@@ -57,38 +57,40 @@ class Swaps(Protocol):
         """Return the products of rows `(n_sims, n, n_dims)` with rows `(n_sims, m, n_dims)`."""
         ...
 
-    def pooled_ranks(self, scores: Array, n_points: int, played: Ints) -> tuple[Array, Array]:
-        """Return ranks of all points among the first `n_points`, and the number of their ties."""
-        ...
-
-    def weighted_ranks(
-        self, scores: Array, weights: Floats, played: Ints, n_levels: int
+    def pooled_scores(
+        self, scores: Array, n_points: int, played: Ints, table: Array
     ) -> tuple[Array, Array]:
-        """Return ranks of points by the weight below them, in levels; on the CPU only."""
+        """Return numbers for the ranks of points among the first `n_points`, and count ties."""
         ...
 
-    def add_moments(
-        self, ranks: Array, slots: Ints, score: Array, moments: Array, sums: Array
-    ) -> None:
-        """Add the moments of the ranks of the points that play the truth, per score."""
+    def weighted_scores(
+        self, scores: Array, weights: Floats, played: Ints, table: Array
+    ) -> tuple[Array, Array]:
+        """Return numbers for ranks by the weight below points, in levels; on the CPU only."""
+        ...
+
+    def add_moments(self, scores: Array, slots: Ints, moments: Array, sums: Array) -> None:
+        """Add the moments of the normal scores of the points that play the truth."""
         ...
 
     def add_along(
-        self, ranks: Array, slots: Ints, score: Array, moments: Array, along: Array, sums: Array
+        self, scores: Array, slots: Ints, moments: Array, along: Array, sums: Array
     ) -> None:
-        """Add the first two moments of the ranks times numbers of their simulations."""
+        """Add the first two moments of normal scores times numbers of their simulations."""
         ...
 
-    def mean_values(self, ranks: Array, table: Array) -> Array:
-        """Return the values of ranks `(n_sims, n_all, n_scores)`, averaged over the scores."""
+    def mean_moments(self, scores: Array, moments: Array) -> Array:
+        """Return the moments of normal scores, averaged over the last axis."""
         ...
 
     def add_values(self, values: Array, slots: Ints, sums: Array) -> None:
         """Add the values `(n_sims, n_all, n_values)` of the points that play the truth."""
         ...
 
-    def over_rows(self, run: Callable[[slice], None], n_rows: int, n_together: int) -> None:
-        """Call a function on some rows at a time."""
+    def over_rows(
+        self, run: Callable[[slice, slice], None], n_rows: int, n_sims: int, n_numbers: int
+    ) -> None:
+        """Call a function on some rows and simulations at a time."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The expensive part of the swap test on the CPU: pooled ranks, and sums over ranks."""
+"""The expensive part of the swap test on the CPU: scores of pooled ranks, and their sums."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,8 @@ from .._base.types import Array, Ints
 
 # Signed indices may be negative, and the check for that prevents vectorised loops.
 _index = np.uint64
-_PART_BYTES = 4 * 2**20
+_ROWS_SHARED = 128
+_CACHED, _SIMS_CACHED = 2**18, 128  # numbers, and simulations, that a cache holds
 
 
 def pool(truths: Array, draws: Array, place: Ints) -> Array:
@@ -51,7 +52,9 @@ def decorrelate(points: Array, correlation: Callable[[slice], Array]) -> Array:
     return points
 
 
-def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Array]:
+def pooled_scores(
+    scores: Array, n_points: int, played: Array, table: Array
+) -> tuple[Array, Array]:
     """Rank all points of every simulation among its first `n_points`.
 
     Among equal scores the earlier point ranks lower. A point after the first `n_points` is
@@ -61,14 +64,14 @@ def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Ar
         scores: Scores of shape `(n_sims, n_all, n_scores)`.
         n_points: Number of pooled points.
         played: Pooled points that the other points replace, `(n_sims, n_all - n_points)`.
+        table: The number that stands for each rank, `(n_points,)`, in single precision.
 
     Returns:
-        Ranks from 0 to `n_points - 1`, of the shape of `scores`; and the number of scores in
-        which each point is tied, of shape `(n_sims, n_all)`.
+        The numbers that stand for the ranks, of the shape of `scores`; and the number of scores
+        in which each point is tied, of shape `(n_sims, n_all)`.
     """
     columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
-    ranks = np.empty(scores.shape, np.uint16 if n_points < 2**16 else np.uint32)
-    tied = np.zeros(scores.shape[:2], np.int32)
+    found, tied = np.empty(scores.shape, np.float32), np.zeros(scores.shape[:2], np.int32)
     short = columns.dtype == np.float32
 
     def run(first: int, last: int) -> None:
@@ -77,13 +80,13 @@ def pooled_ranks(scores: Array, n_points: int, played: Array) -> tuple[Array, Ar
             keys = np.empty((*part.shape[:2], n_points), np.uint64)
             _pack(part.view(np.uint32), keys)
             keys.sort(axis=2)
-            _packed_kernel(part.view(np.uint32), keys, played[at], ranks[at], tied[at])
+            _packed_kernel(part.view(np.uint32), keys, played[at], table, found[at], tied[at])
         else:
             order = np.argsort(part[:, :, :n_points], axis=2)
-            _rank_kernel(part, order, n_points, played[at], ranks[at], tied[at])
+            _rank_kernel(part, order, played[at], table, found[at], tied[at])
 
     over_ranges(run, len(scores), 16 * scores.nbytes)
-    return ranks, tied
+    return found, tied
 
 
 def _comparable(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -93,10 +96,10 @@ def _comparable(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
 
 
-def weighted_ranks(
-    scores: Array, weights: Array, played: Array, n_levels: int
+def weighted_scores(
+    scores: Array, weights: Array, played: Array, table: Array
 ) -> tuple[Array, Array]:
-    """Rank all points of every simulation by the weight below them, in `n_levels` levels.
+    """Rank all points of every simulation by the weight below them, in levels.
 
     The weight below a point includes half of its own weight, and the weights of earlier points
     with the same score. A point after the first `n_points` is ranked in the place, and with the
@@ -106,25 +109,24 @@ def weighted_ranks(
         scores: Scores of shape `(n_sims, n_all, n_scores)`.
         weights: Weights of the first points, `(n_sims, n_points)`.
         played: Weighted points that the other points replace, `(n_sims, n_all - n_points)`.
-        n_levels: Number of different ranks.
+        table: The number that stands for each level, `(n_levels,)`, in single precision.
 
     Returns:
-        Ranks from 0 to `n_levels - 1`, of the shape of `scores`; and the number of scores in
-        which each point is tied with another of positive weight, of shape `(n_sims, n_all)`.
+        The numbers that stand for the levels, of the shape of `scores`; and the number of scores
+        in which each point is tied with another of positive weight, of shape `(n_sims, n_all)`.
     """
     columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
-    ranks = np.empty(scores.shape, np.uint16)
-    tied = np.zeros(scores.shape[:2], np.int32)
+    found, tied = np.empty(scores.shape, np.float32), np.zeros(scores.shape[:2], np.int32)
 
     def run(first: int, last: int) -> None:
-        part = slice(first, last)
-        order = np.argsort(columns[part, :, : weights.shape[1]], axis=2, kind="stable")
+        at = slice(first, last)
+        order = np.argsort(columns[at, :, : weights.shape[1]], axis=2, kind="stable")
         _weighted_kernel(
-            columns[part], order, weights[part], played[part], n_levels, ranks[part], tied[part]
+            columns[at], order, weights[at], played[at], table, found[at], tied[at]
         )
 
     over_ranges(run, len(scores), 16 * scores.nbytes)
-    return ranks, tied
+    return found, tied
 
 
 @compiled
@@ -137,11 +139,11 @@ def _place(ordered: Array, at: Array, score: float, played: int) -> np.intp:
 
 @compiled
 def _weighted_kernel(
-    columns: Array, order: Array, weights: Array, played: Array, n_levels: int, ranks: Array,
+    columns: Array, order: Array, weights: Array, played: Array, table: Array, found: Array,
     tied: Array,
 ) -> None:  # fmt: skip
     n_sims, n_scores, n_all = columns.shape
-    n_points = weights.shape[1]
+    n_points, n_levels = weights.shape[1], table.size
     below = np.zeros(n_points + 1)
     for i in range(n_sims):
         weight = weights[i]
@@ -159,7 +161,7 @@ def _weighted_kernel(
                 for j in range(start, stop):
                     e = at[j]
                     middle = (below[j] + 0.5 * weight[e]) * per_weight
-                    ranks[i, e, k] = min(int(middle), n_levels - 1)
+                    found[i, e, k] = table[min(int(middle), n_levels - 1)]
                     tied[i, e] += heavy > 1 and weight[e] > 0
                 start = stop
             ordered = column[at]
@@ -168,7 +170,7 @@ def _weighted_kernel(
                 others = below[_place(ordered, at, column[e], p)]
                 others -= weight[p] if column[p] < column[e] else 0.0
                 middle = (others + 0.5 * weight[p]) * per_weight
-                ranks[i, e, k] = min(max(int(middle), 0), n_levels - 1)
+                found[i, e, k] = table[min(max(int(middle), 0), n_levels - 1)]
         for e in range(n_points, n_all):
             tied[i, e] = tied[i, played[i, e - n_points]]
 
@@ -191,7 +193,9 @@ def _pack(bits: Array, keys: Array) -> None:
 
 
 @compiled
-def _packed_kernel(bits: Array, keys: Array, played: Array, ranks: Array, tied: Array) -> None:
+def _packed_kernel(
+    bits: Array, keys: Array, played: Array, table: Array, found: Array, tied: Array
+) -> None:
     n_sims, n_scores, n_all = bits.shape
     n_points, low = keys.shape[2], np.uint64(0xFFFFFFFF)
     for i in range(n_sims):
@@ -201,7 +205,7 @@ def _packed_kernel(bits: Array, keys: Array, played: Array, ranks: Array, tied: 
             for j in range(n_points):
                 key = ordered[j]
                 place = key & low
-                ranks[i, place, k] = j
+                found[i, place, k] = table[j]
                 if (key ^ before) >> np.uint64(32) == 0:
                     tied[i, place] += 1
                     if j == 1 or (ordered[j - 2] ^ before) >> np.uint64(32) != 0:
@@ -211,16 +215,17 @@ def _packed_kernel(bits: Array, keys: Array, played: Array, ranks: Array, tied: 
                 p = played[i, e - n_points]
                 key = _key(bits[i, k, e], p)
                 below = np.searchsorted(ordered, key)
-                ranks[i, e, k] = below - (_key(bits[i, k, p], p) < key)
+                found[i, e, k] = table[below - (_key(bits[i, k, p], p) < key)]
         for e in range(n_points, n_all):
             tied[i, e] = tied[i, played[i, e - n_points]]
 
 
 @compiled
 def _rank_kernel(
-    columns: Array, order: Array, n_points: int, played: Array, ranks: Array, tied: Array
+    columns: Array, order: Array, played: Array, table: Array, found: Array, tied: Array
 ) -> None:
     n_sims, n_scores, n_all = columns.shape
+    n_points = order.shape[2]
     for i in range(n_sims):
         for k in range(n_scores):
             column, at = columns[i, k], order[i, k]
@@ -234,111 +239,113 @@ def _rank_kernel(
                     for j in range(start, stop):
                         tied[i, at[j]] += 1
                 for j in range(start, stop):
-                    ranks[i, at[j], k] = j
+                    found[i, at[j], k] = table[j]
                 start = stop
             ordered = column[at]
             for e in range(n_points, n_all):
                 p = played[i, e - n_points]
                 below = _place(ordered, at, column[e], p)
-                ranks[i, e, k] = below - (column[p] < column[e])
+                found[i, e, k] = table[below - (column[p] < column[e])]
         for e in range(n_points, n_all):
             tied[i, e] = tied[i, played[i, e - n_points]]
 
 
-def add_moments(ranks: Array, slots: Array, score: Array, moments: Array, sums: Array) -> None:
-    """Add the moments of the ranks of the points that play the truth, per score.
+def add_moments(scores: Array, slots: Array, moments: Array, sums: Array) -> None:
+    """Add the moments of the normal scores of the points that play the truth, per score.
 
     Arguments:
-        ranks: Ranks of shape `(n_sims, n_all, n_scores)`.
+        scores: Normal scores of shape `(n_sims, n_all, n_scores)`.
         slots: Points that play the truth, `(n_rows, n_sims)`.
-        score: The normal score of every rank, `(n_ranks,)`.
         moments: The moments as polynomials of the normal score, even or odd, `(4, 5)`.
         sums: Sums of shape `(n_rows, 4, n_scores)`, which are added to.
     """
 
     def run(first: int, last: int) -> None:
-        _moments_kernel(ranks, slots[first:last], score, moments, sums[first:last])
+        _moments_kernel(scores, slots[first:last], moments, sums[first:last])
 
-    _share_rows(run, slots, 2 * ranks.shape[2])
+    _share_rows(run, len(slots), 4 * slots.size * scores.shape[2])
 
 
 @compiled
-def _moments_kernel(
-    ranks: Array, slots: Array, score: Array, moments: Array, sums: Array
-) -> None:
+def _moments_kernel(scores: Array, slots: Array, moments: Array, sums: Array) -> None:
     c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
     c31, c33 = moments[2, 1], moments[2, 3]
     c40, c42, c44 = moments[3, 0], moments[3, 2], moments[3, 4]
-    for b in range(slots.shape[0]):
-        first, second, third, fourth = sums[b, 0], sums[b, 1], sums[b, 2], sums[b, 3]
-        for i in range(slots.shape[1]):
-            row = ranks[i, slots[b, i]]
+    for i in range(slots.shape[1]):
+        for b in range(slots.shape[0]):
+            row, total = scores[i, slots[b, i]], sums[b]
             for k in range(_index(row.size)):
-                t = score[row[k]]
+                t = row[k]
                 q = t * t
-                first[k] += c1 * t
-                second[k] += c20 + c22 * q
-                third[k] += t * (c31 + c33 * q)
-                fourth[k] += c40 + q * (c42 + c44 * q)
+                total[0, k] += c1 * t
+                total[1, k] += c20 + c22 * q
+                total[2, k] += t * (c31 + c33 * q)
+                total[3, k] += c40 + q * (c42 + c44 * q)
 
 
-def mean_values(ranks: Array, table: Array) -> Array:
-    """Return the values `(n_ranks, n_values)` of ranks `(n_sims, n_all, n_scores)`, averaged."""
-    means = np.zeros((*ranks.shape[:2], table.shape[1]), np.float32)
+def mean_moments(scores: Array, moments: Array) -> Array:
+    """Return the moments of normal scores `(n_sims, n_all, n_scores)`, averaged over the last."""
+    means = np.zeros((*scores.shape[:2], len(moments)), np.float32)
 
     def run(first: int, last: int) -> None:
-        _mean_kernel(ranks[first:last], table, means[first:last])
+        _mean_kernel(scores[first:last], moments, means[first:last])
 
-    over_ranges(run, len(ranks), 8 * ranks.nbytes)
-    means /= ranks.shape[2]
+    over_ranges(run, len(scores), 8 * scores.nbytes)
     return means
 
 
 @compiled
-def _mean_kernel(ranks: Array, table: Array, means: Array) -> None:
-    for i in range(ranks.shape[0]):
-        for j in range(ranks.shape[1]):
-            mean, row = means[i, j], ranks[i, j]
+def _mean_kernel(scores: Array, moments: Array, means: Array) -> None:
+    c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
+    c31, c33 = moments[2, 1], moments[2, 3]
+    c40, c42, c44 = moments[3, 0], moments[3, 2], moments[3, 4]
+    for i in range(scores.shape[0]):
+        for j in range(scores.shape[1]):
+            row = scores[i, j]
+            t1, t2, t3, t4 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
             for k in range(_index(row.size)):
-                values = table[row[k]]
-                for c in range(_index(values.size)):
-                    mean[c] += values[c]
+                t = row[k]
+                q = t * t
+                t1 += t
+                t2 += q
+                t3 += q * t
+                t4 += q * q
+            n = np.float32(row.size)
+            means[i, j, 0] = c1 * t1 / n
+            means[i, j, 1] = c20 + c22 * t2 / n
+            means[i, j, 2] = (c31 * t1 + c33 * t3) / n
+            means[i, j, 3] = c40 + (c42 * t2 + c44 * t4) / n
 
 
-def add_along(
-    ranks: Array, slots: Array, score: Array, moments: Array, along: Array, sums: Array
-) -> None:
-    """Add the first two moments of the ranks, each times numbers of its simulation and score.
+def add_along(scores: Array, slots: Array, moments: Array, along: Array, sums: Array) -> None:
+    """Add the first two moments of normal scores, each times numbers of its simulation and score.
 
     Arguments:
-        ranks: Ranks of shape `(n_sims, n_all, n_scores)`.
+        scores: Normal scores of shape `(n_sims, n_all, n_scores)`.
         slots: Points that play the truth, `(n_rows, n_sims)`.
-        score: The normal score of every rank, `(n_ranks,)`.
         moments: The moments as polynomials of the normal score, `(4, 5)`.
         along: The numbers, `(n_sims, n_ways, n_scores)`.
         sums: Sums of shape `(n_rows, 2, n_ways, n_scores)`, which are added to.
     """
 
     def run(first: int, last: int) -> None:
-        _along_kernel(ranks, slots[first:last], score, moments, along, sums[first:last])
+        _along_kernel(scores, slots[first:last], moments, along, sums[first:last])
 
-    _share_rows(run, slots, 2 * ranks.shape[2] * along.shape[1])
+    _share_rows(run, len(slots), 4 * slots.size * along[0].size)
 
 
 @compiled
-def _along_kernel(
-    ranks: Array, slots: Array, score: Array, moments: Array, along: Array, sums: Array
-) -> None:
+def _along_kernel(scores: Array, slots: Array, moments: Array, along: Array, sums: Array) -> None:
     c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
-    for b in range(slots.shape[0]):
-        for i in range(slots.shape[1]):
-            row = ranks[i, slots[b, i]]
+    for i in range(slots.shape[1]):
+        for b in range(slots.shape[0]):
+            row = scores[i, slots[b, i]]
             for way in range(along.shape[1]):
                 numbers, shift, width = along[i, way], sums[b, 0, way], sums[b, 1, way]
                 for k in range(_index(row.size)):
-                    t = score[row[k]]
-                    shift[k] += c1 * t * numbers[k]
-                    width[k] += (c20 + c22 * t * t) * numbers[k]
+                    t, number = row[k], numbers[k]
+                    shift[k] += c1 * t * number
+                    width[k] += (c20 + c22 * t * t) * number
 
 
 def add_values(values: Array, slots: Array, sums: Array) -> None:
@@ -347,7 +354,7 @@ def add_values(values: Array, slots: Array, sums: Array) -> None:
     def run(first: int, last: int) -> None:
         _values_kernel(values, slots[first:last], sums[first:last])
 
-    _share_rows(run, slots, values.shape[2])
+    _share_rows(run, len(slots), 4 * slots.size * values.shape[2])
 
 
 @compiled
@@ -359,15 +366,29 @@ def _values_kernel(values: Array, slots: Array, sums: Array) -> None:
                 total[k] += row[k]
 
 
-def over_rows(run: Callable[[slice], None], n_rows: int, n_together: int) -> None:
-    """Call a function on some rows at a time, the same ones whoever computes them."""
+def over_rows(
+    run: Callable[[slice, slice], None], n_rows: int, n_sims: int, n_numbers: int
+) -> None:
+    """Call a function on some rows and simulations at a time, so that numbers stay in caches.
+
+    The same ones are together whoever computes them, so that sums do not depend on threads.
+
+    Arguments:
+        run: The function of rows and simulations.
+        n_rows: The number of rows.
+        n_sims: The number of simulations.
+        n_numbers: The size of the numbers of a row and simulation.
+    """
+    step = max(1, _CACHED // (min(n_sims, _SIMS_CACHED) * n_numbers))
 
     def parts(first: int, last: int) -> None:
         for k in range(first, last):
-            run(slice(k * n_together, min((k + 1) * n_together, n_rows)))
+            rows = slice(k * step, min((k + 1) * step, n_rows))
+            for start in range(0, n_sims, _SIMS_CACHED):
+                run(rows, slice(start, min(start + _SIMS_CACHED, n_sims)))
 
-    n_parts = -(-n_rows // n_together)
-    over_ranges(parts, n_parts, n_parts * _PART_BYTES)
+    n_parts = -(-n_rows // step)
+    over_ranges(parts, n_parts, 16 * n_parts * _CACHED)
 
 
 def inner_products(a: Array, b: Array) -> Array:
@@ -382,5 +403,10 @@ def inner_products(a: Array, b: Array) -> Array:
     return out
 
 
-def _share_rows(run: Callable[..., None], slots: Array, n_sums: int) -> None:
-    over_ranges(run, len(slots), 4 * slots.size * n_sums)
+def _share_rows(run: Callable[[int, int], None], n_rows: int, n_bytes: int) -> None:
+    """Share rows between threads, many at a time: each time, all scores are read."""
+
+    def parts(first: int, last: int) -> None:
+        run(first * _ROWS_SHARED, min(last * _ROWS_SHARED, n_rows))
+
+    over_ranges(parts, -(-n_rows // _ROWS_SHARED), n_bytes)

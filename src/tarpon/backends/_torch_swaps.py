@@ -9,7 +9,7 @@ from torch.nn.functional import embedding_bag, pad
 from .._base.arrays import rounded_like, to_device_of
 from .._base.types import Ints
 
-_MORE_ROWS = 128  # than a processor takes together
+_TOGETHER = 2**27  # numbers that a device takes together
 
 
 def pool(truths: Tensor, draws: Tensor, place: Ints) -> Tensor:
@@ -38,7 +38,9 @@ def inner_products(a: Tensor, b: Tensor) -> Tensor:
     return a @ b.mT
 
 
-def pooled_ranks(scores: Tensor, n_points: int, played: Tensor) -> tuple[Tensor, Tensor]:
+def pooled_scores(
+    scores: Tensor, n_points: int, played: Tensor, table: Tensor
+) -> tuple[Tensor, Tensor]:
     """Rank all points of every simulation among its first `n_points`; also count ties."""
     # Adding zero makes zeros of both signs equal, also if a sort compares bits.
     columns = _comparable(scores).swapaxes(1, 2).contiguous() + 0
@@ -53,7 +55,7 @@ def pooled_ranks(scores: Tensor, n_points: int, played: Tensor) -> tuple[Tensor,
     below = _places(ordered, order, extra.contiguous(), stands_for)
     below -= (columns.gather(2, stands_for) < extra).to(torch.int32)
     every = torch.cat([ranks, below], dim=2).swapaxes(1, 2)
-    return every, torch.cat([tied, tied.gather(1, played)], dim=1)
+    return table[every], torch.cat([tied, tied.gather(1, played)], dim=1)
 
 
 def _places(ordered: Tensor, order: Tensor, scores: Tensor, played: Tensor) -> Tensor:
@@ -73,27 +75,30 @@ def _comparable(scores: Tensor) -> Tensor:
     return scores.long()
 
 
-def add_moments(
-    ranks: Tensor, slots: Tensor, score: Tensor, moments: Tensor, sums: Tensor
-) -> None:
-    """Add the moments of the ranks of the points that play the truth, per score."""
+def add_moments(scores: Tensor, slots: Tensor, moments: Tensor, sums: Tensor) -> None:
+    """Add the moments of the normal scores of the points that play the truth, per score."""
     n_rows, n_functions, n_scores = sums.shape
-    table = torch.stack([score**m for m in range(moments.shape[1])], dim=1) @ moments.T
-    total = _total(table[ranks].flatten(2), slots)
+    total = _total(_moments(scores, moments).flatten(2), slots)
     sums += total.reshape(n_rows, n_scores, n_functions).swapaxes(1, 2)
 
 
-def mean_values(ranks: Tensor, table: Tensor) -> Tensor:
-    """Return the values `(n_ranks, n_values)` of ranks `(n_sims, n_all, n_scores)`, averaged."""
-    return table[ranks].mean(dim=2)
+def mean_moments(scores: Tensor, moments: Tensor) -> Tensor:
+    """Return the moments of normal scores `(n_sims, n_all, n_scores)`, averaged over the last."""
+    return _moments(scores, moments).mean(dim=2)
+
+
+def _moments(scores: Tensor, moments: Tensor) -> Tensor:
+    """Return the moments of normal scores, along a new last axis."""
+    powers = torch.stack([scores**m for m in range(1, moments.shape[1])], dim=-1)
+    return moments[:, 0] + powers @ moments[:, 1:].T
 
 
 def add_along(
-    ranks: Tensor, slots: Tensor, score: Tensor, moments: Tensor, along: Tensor, sums: Tensor
+    scores: Tensor, slots: Tensor, moments: Tensor, along: Tensor, sums: Tensor
 ) -> None:
-    """Add the first two moments of the ranks, each times numbers of its simulation and score."""
-    t = score[ranks]
-    for m, values in enumerate((moments[0, 1] * t, moments[1, 0] + moments[1, 2] * t * t)):
+    """Add the first two moments of normal scores, each times numbers of its simulation and score."""
+    width = moments[1, 0] + moments[1, 2] * scores * scores
+    for m, values in enumerate((moments[0, 1] * scores, width)):
         for way in range(along.shape[1]):
             sums[:, m, way] += _total(values * along[:, None, way], slots)
 
@@ -103,11 +108,13 @@ def add_values(values: Tensor, slots: Tensor, sums: Tensor) -> None:
     sums += _total(values, slots)
 
 
-def over_rows(run: Callable[[slice], None], n_rows: int, n_together: int) -> None:
-    """Call a function on many rows at a time: a device needs more of them than a processor."""
-    step = _MORE_ROWS * n_together
+def over_rows(
+    run: Callable[[slice, slice], None], n_rows: int, n_sims: int, n_numbers: int
+) -> None:
+    """Call a function on some rows at a time, and on all simulations."""
+    step = max(1, _TOGETHER // (n_sims * n_numbers))
     for first in range(0, n_rows, step):
-        run(slice(first, min(first + step, n_rows)))
+        run(slice(first, min(first + step, n_rows)), slice(0, n_sims))
 
 
 def _total(values: Tensor, slots: Tensor) -> Tensor:

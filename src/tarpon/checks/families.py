@@ -27,7 +27,6 @@ from .products import pairs as both
 from .statistics import any_of, log_mean_exp, log_ratio, standardise
 from .swaps import Sums, swap
 
-N_BALLS = 16
 _TIED = 0.01  # the share of tied points from which ties have a family
 _MOST_COMBINED = 64  # parameters of which combinations are looked for
 
@@ -98,7 +97,7 @@ def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> di
     ranked = {
         "marginals": Part(HalfLines()),
         "centre": Part(FromCentre()),
-        "draws": Part(FromDraws(N_BALLS), pooled=True),
+        "draws": Part(FromDraws(n_balls(sims.n_dims)), pooled=True),
         "points": Part(FromPoints(_RandomPoints.of(sims, rng), sims.width()), pooled=True),
     }
     if sims.n_dims > 1:
@@ -109,6 +108,11 @@ def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> di
         f"score: {name}": Part(_InOwnUnits(region), own=name) for name, region in scores.items()
     }
     return ranked | own
+
+
+def n_balls(n_dims: int) -> int:
+    """Return the number of balls of a kind per simulation: fewer show as much in few dimensions."""
+    return 4 if n_dims <= 4 else 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +145,7 @@ class _RandomPoints:
 
     def __getitem__(self, where: slice) -> Floats:
         rng = np.random.default_rng([self.seed, where.start])
-        fraction = rng.uniform(size=(where.stop - where.start, N_BALLS, len(self.low)))
+        fraction = rng.uniform(size=(where.stop - where.start, n_balls(len(self.low)), len(self.low)))
         points = (self.low + fraction * (self.high - self.low)) / self.unit
         return self.unit * points.astype(np.float32)
 
@@ -200,7 +204,9 @@ def product_families(sums: Sums) -> dict[str, Floats]:
         share = to_device_of(features.share, data)
         families["data"] = any_of(data[..., plain])
         families["data width"] = any_of(standardise(width.sum(axis=1), n_rows))
-        families["products"] = any_of(data[..., features.products])
+        square = features.pairs[:, 0] == features.pairs[:, 1]
+        products = data[..., features.products]
+        families["products"] = any_of(products[..., square], products[..., ~square])
         families["one width"] = any_of(width, along[:, 1, 0], along[:, 1, 2])
         families["all data"] = any_of(
             along[:, 0, 1],
@@ -224,11 +230,11 @@ def product_families(sums: Sums) -> dict[str, Floats]:
 def dense(sums: Floats, share: Floats) -> Floats:
     r"""Return what all features together say about the bias of each parameter.
 
-    Of standardised sums :math:`z_{kf}` with the shares :math:`w_f`, the standardised
-    :math:`\sum_f w_f z_{kf}^2`: a quadratic form with a kernel on all of the data. Only large
-    ones speak against accuracy.
+    Of standardised sums :math:`z_{kf}` with the shares :math:`w_f`, the standardised cube root
+    of :math:`\sum_f w_f z_{kf}^2`, which is nearly normal: a quadratic form with a kernel on all
+    of the data. Only large ones speak against accuracy.
     """
-    return standardise((sums * sums) @ share, len(sums)).clip(min=0)
+    return standardise(((sums * sums) @ share) ** (1 / 3), len(sums)).clip(min=0)
 
 
 def _combinations(products: Floats, n_chosen: int) -> Floats:

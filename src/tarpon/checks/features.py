@@ -15,7 +15,7 @@ from .._base.arrays import power_of_two
 from .._base.types import Array, Floats, Ints
 from ..simulations import shapes
 
-MOST_PLAIN, MOST_PRODUCTS, MOST_WAVES, MOST_LEADING = 64, 300, 64, 10
+MOST_PLAIN, MOST_PRODUCTS, MOST_WAVES, MOST_LEADING = 64, 300, 32, 8
 _MOST_SUMS = 2**15  # of features times parameters
 _CLEAR = 3  # times the noise from which a feature goes with a posterior mean
 _MOST_GUIDING = 64  # directions of posterior means that data are compared with
@@ -37,7 +37,7 @@ class Features:
         plain: The number of plain features: the data, or their leading principal components if
             they are many; without data, the centres of the points.
         pairs: The two plain features of every product, `(n_products, 2)`.
-        leading: The first plain features that go with a posterior mean, at most ten.
+        leading: The first plain features that go with a posterior mean, at most eight.
         means: The standardised centres of the points, `(n_sims, n_dims)`.
         guides: What the data say about each parameter beyond the posterior means, as far as
             columns of the data go with the means, `(n_sims, n_dims)`; zero without data.
@@ -100,16 +100,12 @@ def place(shape: tuple[int, ...], column: int, label: str) -> str:
 def n_features(n_columns: int, n_chosen: int) -> tuple[int, int, int]:
     """Return the largest numbers of plain features, products and waves of data."""
     plain = min(MOST_PLAIN, n_columns)
-    return plain, _n_products(plain, n_chosen), _n_waves(n_chosen)
-
-
-def _n_waves(n_chosen: int) -> int:
-    return MOST_WAVES if n_chosen <= MOST_PLAIN else MOST_WAVES // 2
+    return plain, _n_products(plain, n_chosen), MOST_WAVES
 
 
 def _n_products(n_plain: int, n_chosen: int) -> int:
     """Return the number of products of features, as many as memory for their sums allows."""
-    room = min(MOST_PRODUCTS, _MOST_SUMS // n_chosen - n_plain - _n_waves(n_chosen))
+    room = min(MOST_PRODUCTS, _MOST_SUMS // n_chosen - n_plain - MOST_WAVES)
     most = max(0, int((np.sqrt(8 * max(room, 0) + 1) - 1) / 2))
     n = min(n_plain, most)
     return n * (n + 1) // 2
@@ -130,7 +126,7 @@ def features(data: Array | None, centres: Floats, n_chosen: int, rng: Generator)
     telling = _telling(plain, means)
     pairs = _pairs(telling, _n_products(plain.shape[1], n_chosen))
     products = _standard_or_zero(plain[:, pairs[:, 0]] * plain[:, pairs[:, 1]])
-    waves, weights = _waves(plain, _n_waves(n_chosen), rng)
+    waves, weights = _waves(plain, rng)
     return Features(
         np.ascontiguousarray(np.concatenate([plain, products, waves], axis=1), dtype=np.float32),
         np.concatenate([share, np.zeros(len(pairs)), weights]).astype(np.float32),
@@ -207,7 +203,7 @@ def _pairs(telling: Ints, n_products: int) -> Ints:
     return np.column_stack([best[first], best[second]])
 
 
-def _waves(plain: Floats, n_waves: int, rng: Generator) -> tuple[Floats, Floats]:
+def _waves(plain: Floats, rng: Generator) -> tuple[Floats, Floats]:
     """Return the leading directions of a Gaussian kernel of the features, and their shares.
 
     Its width is the median distance; the kernel is made of random waves (Rahimi and Recht, 2007).
@@ -218,10 +214,10 @@ def _waves(plain: Floats, n_waves: int, rng: Generator) -> tuple[Floats, Floats]
     some = rng.permutation(n_rows)[: 2 * min(n_rows // 2, 500)].reshape(2, -1)
     distances = np.sqrt(((plain[some[0]] - plain[some[1]]) ** 2).sum(axis=1))
     width = float(np.median(distances)) if distances.size else 1.0
-    speed = rng.standard_normal((n_plain, 4 * n_waves)) / (width or 1.0)
-    waves = np.cos(plain @ speed + rng.uniform(0, 2 * np.pi, 4 * n_waves))
+    speed = rng.standard_normal((n_plain, 4 * MOST_WAVES)) / (width or 1.0)
+    waves = np.cos(plain @ speed + rng.uniform(0, 2 * np.pi, 4 * MOST_WAVES))
     waves -= waves.mean(axis=0)
-    n_kept = min(n_waves, n_rows - 1)
+    n_kept = min(MOST_WAVES, n_rows - 1)
     sizes, axes = np.linalg.eigh(waves.T @ waves)
     sizes, axes = sizes[::-1][:n_kept], axes[:, ::-1][:, :n_kept]
     kept = sizes > 1e-9 * sizes.max(initial=1e-300)

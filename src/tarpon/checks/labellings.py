@@ -126,21 +126,21 @@ class Recipe:
         slots = np.concatenate([block.truth[None], swaps, plays])
         slots, table, moments = (
             arrays.to_device_of(numbers, block.points)
-            for numbers in (slots, self.table, polynomials(self.table))
+            for numbers in (slots, self.table[:, 0], polynomials(self.table))
         )
         truths = {}
         for name, part in parts.items():
-            ranks, tied = _ranks(part.region, block, played, len(self.table))
-            totals.add_part(name, part.pooled, ranks, slots, table, moments)
-            if ranks.shape[2] == 1:
-                every = arrays.to_device_of(np.arange(len(ranks)), ranks)
-                own = arrays.host(ranks[every, slots[0], 0])
+            scores, tied = _normal_scores(part.region, block, played, table)
+            totals.add_part(name, part.pooled, scores, slots, moments)
+            if scores.shape[2] == 1:
+                every = arrays.to_device_of(np.arange(len(scores)), scores)
+                own = arrays.host(scores[every, slots[0], 0])
+                own = np.asarray(np.searchsorted(self.table[:, 0], own))
                 truths[name] = _spread(own, block, len(self.table), spread)
             if name == "marginals":
-                along = _along(block, features)
-                totals.add_along(ranks, tied, slots, table, moments, along)
-                scores = table[:, 0][ranks[..., self.chosen]]
-                totals.add_products(scores, slots[: self.n_rows], features, self.chosen, moments)
+                totals.add_along(scores, tied, slots, moments, _along(block, features))
+                chosen = scores if len(self.chosen) == scores.shape[2] else scores[..., self.chosen]
+                totals.add_products(chosen, slots[: self.n_rows], features, self.chosen, moments)
         totals.ranks.append(truths)
 
 
@@ -198,28 +198,27 @@ class Totals:
         self.measured.extend(other.measured)
 
     def add_part(
-        self, name: str, pooled: bool, ranks: Array, slots: Array, table: Floats, moments: Floats
+        self, name: str, pooled: bool, scores: Array, slots: Array, moments: Floats
     ) -> None:
-        """Add the moments of the ranks by one region, of all its scores together if `pooled`."""
-        n_scores = 1 if pooled else ranks.shape[2]
-        sums = _zeros_unless(self.moments, name, table, len(slots), len(MOMENTS), n_scores)
-        kernels = backends.swaps(ranks)
+        """Add the moments of normal scores by one region, of all together if `pooled`."""
+        n_scores = 1 if pooled else scores.shape[2]
+        sums = _zeros_unless(self.moments, name, scores, len(slots), len(MOMENTS), n_scores)
+        kernels = backends.swaps(scores)
         if pooled:
-            kernels.add_values(kernels.mean_values(ranks, table), slots, sums[..., 0])
+            kernels.add_values(kernels.mean_moments(scores, moments), slots, sums[..., 0])
         else:
-            kernels.add_moments(ranks, slots, table[:, 0], moments, sums)
+            kernels.add_moments(scores, slots, moments, sums)
 
     def add_along(
-        self, ranks: Array, tied: Array, slots: Array, table: Floats, moments: Floats,
-        along: Floats,
-    ) -> None:  # fmt: skip
-        """Add the moments of ranks times numbers of their simulations, and count ties."""
-        kernels, n_all, n_dims = backends.swaps(ranks), len(slots), ranks.shape[2]
-        sums = _zeros_unless(self.products, "along", table, n_all, 2, N_WAYS, n_dims)
-        kernels.add_along(ranks, slots, table[:, 0], moments, along, sums)
-        total = _zeros_unless(self.products, "total_along", table, N_WAYS, n_dims)
+        self, scores: Array, tied: Array, slots: Array, moments: Floats, along: Floats
+    ) -> None:
+        """Add the moments of normal scores times numbers of their simulations; count ties."""
+        kernels, n_all, n_dims = backends.swaps(scores), len(slots), scores.shape[2]
+        sums = _zeros_unless(self.products, "along", scores, n_all, 2, N_WAYS, n_dims)
+        kernels.add_along(scores, slots, moments, along, sums)
+        total = _zeros_unless(self.products, "total_along", scores, N_WAYS, n_dims)
         total += along.sum(axis=0)
-        ties = _zeros_unless(self.products, "ties", table, n_all, 1)
+        ties = _zeros_unless(self.products, "ties", scores, n_all, 1)
         kernels.add_values(arrays.single(tied[..., None]), slots, ties)
 
     def add_products(
@@ -263,8 +262,13 @@ def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Blo
     return planted, np.concatenate([plays, extra]), played
 
 
-def _ranks(region: Region, block: Block, played: Ints, n_levels: int) -> tuple[Array, Array]:
-    """Return pooled ranks `(n_block, n_all, n_scores)` of a region, and how often points tie."""
+def _normal_scores(
+    region: Region, block: Block, played: Ints, table: Floats
+) -> tuple[Array, Array]:
+    """Return normal scores `(n_block, n_all, n_scores)` by a region, and how often points tie.
+
+    They stand for the pooled ranks of the points, one by one in the `table`.
+    """
     scores = arrays.to_device_of(
         shapes.where_it_is("scores", region.scores(block), 1), block.points
     )
@@ -277,13 +281,12 @@ def _ranks(region: Region, block: Block, played: Ints, n_levels: int) -> tuple[A
     scores = scores[..., None] if scores.ndim == 2 else scores
     by_sim = scores.swapaxes(0, 1)
     if block.weighted:
-        on_host = arrays.host(by_sim)
-        by_weight = backends.swaps(on_host).weighted_ranks
-        ranks, tied = by_weight(on_host, block.weights.T, played.T, n_levels)
-        ranks, tied = ranks.astype(np.int64), tied.astype(np.int64)
-        return arrays.to_device_of(ranks, scores), arrays.to_device_of(tied, scores)
-    rank = backends.swaps(scores).pooled_ranks
-    return rank(by_sim, block.n_points, arrays.to_device_of(played.T, scores))
+        by_sim, table = arrays.host(by_sim), arrays.host(table)
+        by_weight = backends.swaps(by_sim).weighted_scores
+        found, tied = by_weight(by_sim, block.weights.T, played.T, table)
+        return arrays.to_device_of(found, scores), arrays.to_device_of(tied, scores)
+    rank = backends.swaps(scores).pooled_scores
+    return rank(by_sim, block.n_points, arrays.to_device_of(played.T, scores), table)
 
 
 def most_sums(n_dims: int, x: Array | None = None) -> Sizes:

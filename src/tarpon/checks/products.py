@@ -23,7 +23,6 @@ from .features import MOST_LEADING, Features
 PRODUCTS = ("data", "data_width", "pairs", "pairs_by_own", "pairs_by_data", "triples")
 _MOST_PAIRED = 2**14  # sums of pairs of parameters with features
 _MOST_TRIPLED = 12  # parameters of which triples are taken
-_TOGETHER = 2**20  # numbers that are multiplied at a time
 
 
 @dataclass(frozen=True)
@@ -101,33 +100,36 @@ def add(
         arrays.to_device_of(numbers, scores)
         for numbers in (features.values, features.means[:, chosen], np.arange(n_block))
     )
-    plain, leading = values[:, : features.plain], values[:, features.leading[:n_leading]]
+    plain = values[:, : features.plain]
+    by = xp.concatenate([xp.ones_like(values[:, :1]), values[:, features.leading[:n_leading]]], 1)
     (first, second), (a, b, c) = pairs(n_chosen).T, triples(n_chosen).T
     upper, of_three = first * n_chosen + second, (a * n_chosen + b) * n_chosen + c
 
-    def run(rows: slice) -> None:
-        t = scores[every[:, None], slots[rows].T]  # (n_block, n_together, n_chosen)
-        n_rows = t.shape[1]
+    def run(rows: slice, sims: slice) -> None:
+        t = scores[every[sims, None], slots[rows, sims].T]  # (n_together, n_rows, n_chosen)
+        n_together, n_rows = t.shape[:2]
+        turned = t.swapaxes(0, 1).swapaxes(1, 2)
 
-        def times(matrix: Array, numbers: Array) -> Array:
-            crossed = (matrix @ numbers.reshape(n_block, -1)).reshape(-1, n_rows, n_chosen)
-            return crossed.swapaxes(0, 1).swapaxes(1, 2)
+        def along(numbers: Array, features: Array) -> Array:
+            crossed = numbers.reshape(n_together, -1).T @ features[sims]
+            return crossed.reshape(n_rows, n_chosen, -1)
 
-        sums["data"][rows] += times(values.T, t)
-        sums["data_width"][rows] += times(plain.T, width[0] * t * t + width[1])
-        others = [t, t * means[:, None]]
-        others += [t * leading[:, j, None, None] for j in range(n_leading)]
-        others += [t * t[..., [k]] for k in range(n_chosen) if len(a)]
-        stacked = xp.concatenate(others, axis=2).swapaxes(0, 1)
-        products = t.swapaxes(0, 1).swapaxes(1, 2) @ stacked  # (n_together, n_chosen, n_others)
-        products = products.reshape(n_rows, n_chosen, -1, n_chosen).swapaxes(1, 2)
-        flat = products.reshape(n_rows, -1, n_chosen * n_chosen)
-        sums["pairs"][rows] += flat[:, 0, upper]
-        sums["pairs_by_own"][rows] += products[:, 1]
-        sums["pairs_by_data"][rows] += flat[:, 2 : 2 + n_leading][:, :, upper]
+        def with_scores(others: Array) -> Array:
+            """Return the sums of scores with `(n_together, n_rows, n_others, n_chosen)` numbers."""
+            crossed = turned @ others.reshape(n_together, n_rows, -1).swapaxes(0, 1)
+            crossed = crossed.reshape(n_rows, n_chosen, -1, n_chosen).swapaxes(1, 2)
+            return crossed.reshape(n_rows, -1, n_chosen * n_chosen)
+
+        sums["data"][rows] += along(t, values)
+        sums["data_width"][rows] += along(width[0] * t * t + width[1], plain)
+        by_data = with_scores(t[:, :, None] * by[sims, None, :, None])[..., upper]
+        sums["pairs"][rows] += by_data[:, 0]
+        sums["pairs_by_data"][rows] += by_data[:, 1:]
+        own = turned @ (t * means[sims, None]).swapaxes(0, 1)
+        sums["pairs_by_own"][rows] += own
         if len(a):
-            cubes = products[:, 2 + n_leading :].reshape(n_rows, -1)
-            sums["triples"][rows] += cubes[:, of_three]
+            cubes = with_scores(t[:, :, None] * t[..., None])
+            sums["triples"][rows] += cubes.reshape(n_rows, -1)[:, of_three]
 
-    size = n_block * n_chosen * (2 + n_leading + (n_chosen if len(a) else 0))
-    backends.swaps(scores).over_rows(run, len(slots), max(1, _TOGETHER // size))
+    n_numbers = n_chosen * (2 + n_leading + (n_chosen if len(a) else 0))
+    backends.swaps(scores).over_rows(run, len(slots), n_block, n_numbers)

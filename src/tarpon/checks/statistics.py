@@ -11,7 +11,7 @@ import numpy as np
 from .._base import arrays
 from .._base.types import Array, Floats
 
-_SECOND = 2.0
+_ALONE, _SECOND = 2.5, 0.7  # what single families count, and those of the second circle
 _SPIKE, _SLAB = 0.7, 5.0 / 11.0
 _LOG_SLAB = float(np.log(0.3) - 0.5 * np.log(11.0))
 MOMENTS = ("bias", "width", "skewness", "tails")
@@ -74,11 +74,14 @@ def log_mean_exp(logs: Floats) -> Floats:
 def any_of(*groups: Floats) -> Floats:
     """Return `log_mean_exp(log_ratio(z))` of groups of sums, each group with the same weight.
 
-    The groups are `(n_rows, ...)`; in a group, all sums have the same weight.
+    The groups are `(n_rows, ...)`; in a group, all sums have the same weight. Empty groups say
+    nothing.
     """
     xp, logs = arrays.namespace(groups[0]), []
-    for z in groups:
-        slab = _SLAB * arrays.single(z.reshape(len(z), -1)) ** 2
+    for z in (group.reshape(len(group), -1) for group in groups):
+        if not z.shape[1]:
+            continue
+        slab = _SLAB * arrays.single(z) ** 2
         top = xp.amax(slab, axis=1)
         mean = arrays.double(xp.exp(slab - top[:, None]).mean(axis=1))
         logs.append(xp.log(mean) + arrays.double(top) + _LOG_SLAB)
@@ -137,15 +140,19 @@ class Combined:
 def totals(p_values: Floats, weights: Floats) -> Floats:
     r"""Return the evidence of p-values `(rows, n_families)` together.
 
-    .. math:: \sum_f w_f \log(1 + 0.2 / p_f) + c \log \mathrm{mean}_{w_f = 0} (1 / p_f)
+    With the weights :math:`w_f`, which are 0 in the second circle,
 
-    The sum is a tempered harmonic mean: like the smallest p-value it sees a flaw that one family
-    alone sees, and it gains where several do. Families of weight 0 see what no other does, so of
-    them the smallest p-value counts.
+    .. math:: \sum_f w_f \log\Big(1 + \frac{0.2}{p_f}\Big) + 2.5 \log\Big(
+        0.3\, \mathrm{mean}_{w_f > 0} \frac{1}{p_f} +
+        0.7\, \mathrm{mean}_{w_f = 0} \frac{1}{p_f}\Big) .
+
+    The sum gains where several families see a flaw, as those of the first circle do. The
+    harmonic means see what one family alone sees.
     """
-    first, second = weights > 0, p_values[:, weights == 0]
-    total = np.log1p(0.2 / p_values[:, first]) @ weights[first]
-    return total + _SECOND * np.log((1 / second).mean(axis=1)) if second.size else total
+    first = weights > 0
+    means = (p_values[:, first], 1 - _SECOND), (p_values[:, ~first], _SECOND)
+    harmonic = sum(share * (1 / p).mean(axis=1) for p, share in means if p.shape[1])
+    return np.log1p(0.2 / p_values[:, first]) @ weights[first] + _ALONE * np.log(harmonic)
 
 
 def combine(statistics: Floats, weights: Floats) -> Combined:

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from .. import backends
 from .._base import arrays
-from .._base.arrays import single, to_device_of, zeros
+from .._base.arrays import in_units, single, to_device_of, zeros
 from .._base.types import Array, Floats, Ints
 from . import weights
 
@@ -190,7 +190,7 @@ def whiten(
         played: In whose place each of the other points stands, `(n_all - n_points, n_sims)`,
             if there are any.
     """
-    z = single((points - centre) / spread).swapaxes(0, 1)
+    z = in_units(points, centre, spread).swapaxes(0, 1)
     n_sims, _, n_dims = z.shape
     every = np.arange(n_sims)[:, None]
     places = np.zeros((n_sims, 0), dtype=int) if played is None else played.T
