@@ -68,7 +68,7 @@ class Folds:
         n_swaps: Number of swaps per fold.
 
     Example:
-        >>> sims = tarpon.problems.zoo("correlation", n_sims=1000, n_dims=3, rng=0)
+        >>> sims = tarpon.problems.zoo("correlation_missed", n_sims=1000, n_dims=3, rng=0)
         >>> check = tarpon.check(sims, scores={"learned": tarpon.adversaries.Folds()}, rng=0)
         >>> [family.p_value < 1e-6 for family in check.families if "learned" in family.name]
         [True]

@@ -15,7 +15,7 @@ Term: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 
 _MOST_PAIRED = 32  # parameters of which products of two are made
 _MOST_CROSSED = 10  # features of which products of two are made
-_N_TELLING = 3
+_N_TELLING, _N_TRIED = 3, 30  # terms that are named, and those they are chosen from
 _CHUNK = 2**22  # numbers that are computed together
 # Shares and sizes of coefficients that are not zero: the grid of prior distributions.
 _SHARES = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
@@ -69,7 +69,7 @@ class Products:
         for rows in terms.groups_of_points:
             for columns in terms.groups_of_features:
                 mean[rows, columns] = _posterior_mean(z[rows, columns])
-        return ProductScore(terms, mean / sd, terms.telling(np.abs(mean)))
+        return ProductScore(terms, mean / sd, terms.telling(abs(mean), products))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,16 +172,29 @@ class _Terms:
         first, second = self.crossed
         return np.concatenate([constant, g, g[:, first] * g[:, second] - self.offset], axis=1)
 
-    def telling(self, sizes: Floats) -> tuple[Term, ...]:
-        """Return the products with the largest of some `sizes`, at most a few times smaller."""
-        order = np.argsort(-sizes, axis=None, kind="stable")[:_N_TELLING]
-        places = [np.unravel_index(k, sizes.shape) for k in order]
-        least = sizes.max() / 3
-        return tuple(
-            (self.powers[a], self.data_powers[b])
-            for a, b in places
-            if sizes[a, b] > 0 and sizes[a, b] >= least
-        )
+    def telling(self, sizes: Floats, products: Floats) -> tuple[Term, ...]:
+        """Return the terms with the largest of some `sizes`, less those that repeat another.
+
+        Arguments:
+            sizes: Sizes of the coefficients, `(n_of_points, n_of_features)`.
+            products: Functions of the data, `(n_sims, n_of_features)`.
+        """
+        chosen: list[tuple[int, int]] = []
+        for k in np.argsort(-sizes, axis=None, kind="stable")[:_N_TRIED]:
+            a, b = divmod(int(k), sizes.shape[1])
+            small = sizes[a, b] <= sizes.max() / 3 and len(chosen) > 0
+            if small or sizes[a, b] == 0 or len(chosen) == _N_TELLING:
+                break
+            columns = (products[:, other] for same, other in chosen if same == a)
+            if not any(_alike(products[:, b], column) for column in columns):
+                chosen.append((a, b))
+        return tuple((self.powers[a], self.data_powers[b]) for a, b in chosen)
+
+
+def _alike(first: Floats, second: Floats) -> bool:
+    """Return whether two columns are so correlated that one repeats the other."""
+    size = np.sqrt((first @ first) * (second @ second))
+    return bool(abs(first @ second) > 0.5 * size)
 
 
 def _posterior_mean(z: Floats) -> Floats:
