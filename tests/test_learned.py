@@ -276,21 +276,6 @@ def infinite(points, x):
 
 class TestBadInput:
     @pytest.mark.parametrize(
-        ("error", "message", "wrong"),
-        [
-            (TypeError, "`learner` must be an object with `fit(theta, samples", {"learner": 5}),
-            (TypeError, "but got the class `Quadratic`", {"learner": Quadratic}),
-            (ValueError, "`n_folds` must be at least 2", {"n_folds": 1}),
-            (TypeError, "`n_folds` must be a whole number", {"n_folds": 2.5}),
-            (ValueError, "`n_swaps` must be at least 19", {"n_swaps": 18}),
-            (ValueError, "`n_swaps` = 10000000000000", {"n_swaps": 10**13}),
-        ],
-    )
-    def test_wrong_options_are_refused(self, error, message, wrong):
-        with pytest.raises(error, match=re.escape(message)):
-            Folds(**wrong)
-
-    @pytest.mark.parametrize(
         ("error", "message", "returned"),
         [
             (TypeError, "`learner.fit(theta, samples, x)` must be a function", None),
