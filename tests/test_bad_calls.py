@@ -146,6 +146,7 @@ GOOD = {
                      {"path": "m.npz"}),
     "adversary": (bet_on, {"adversary": adversaries.Quadratic()}),
     "Quadratic": (adversaries.Quadratic, {"penalty": 1.0}),
+    "Folds": (adversaries.Folds, {"learner": adversaries.Quadratic(), "n_folds": 3}),
     "L2": (with_tarp(metric=metrics.L2), {"scale": 1.0}),
     "L1": (with_tarp(metric=metrics.L1), {"scale": 1.0}),
     "Lp": (with_tarp(metric=metrics.Lp), {"p": 3, "scale": [1.0, 2.0]}),
@@ -479,6 +480,14 @@ BAD = {
         ({"penalty": 0}, ValueError, "`penalty` must be positive, but got 0"),
         ({"penalty": "a"}, TypeError, "`penalty` must be a positive number, but got 'a'"),
         ({"penalty": np.inf}, ValueError, "`penalty` must be finite, but got inf"),
+    ],
+    "Folds": [
+        ({"learner": 5}, TypeError, "`learner` must be an object with `fit.* but got 5"),
+        ({"learner": adversaries.Quadratic}, TypeError, "but got the class `Quadratic`"),
+        ({"n_folds": 1}, ValueError, "`n_folds` must be at least 2, but got 1"),
+        ({"n_folds": 2.5}, TypeError, "`n_folds` must be a whole number, but got 2.5"),
+        ({"n_swaps": 18}, ValueError, "`n_swaps` must be at least 19, but got 18"),
+        ({"n_swaps": 10**13}, ValueError, "`n_swaps` = 10000000000000"),
     ],
     "L2": [
         ({"scale": "a"}, TypeError, "`scale` must be a number or an array .* but got 'a'"),

@@ -435,3 +435,15 @@ def test_arrays_of_numpy_load_no_other_package(package):
         f"sys.exit({package!r} in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_learned_score_is_the_same_of_tensors():
+    sims = tarpon.problems.zoo("correlation_missed", n_sims=100, n_dims=3, rng=0)
+    tensors = Simulations(torch.tensor(sims.samples), torch.tensor(sims.theta), x=sims.x)
+    scores = {"it": tarpon.adversaries.Folds()}
+    checks = [tarpon.check(s, scores=scores, n_swaps=99, rng=0) for s in (sims, tensors)]
+    first, second = (
+        next(family.p_value for family in check.families if family.name == "score: it")
+        for check in checks
+    )
+    assert first == pytest.approx(second, rel=0.1)

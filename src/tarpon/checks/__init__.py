@@ -11,7 +11,7 @@ import numpy as np
 from .. import regions
 from .._base import arguments, arrays, optional
 from .._base.text import Estimate, clean, dropped, stated
-from .._base.types import RNG, Array, ArrayLike, Floats
+from .._base.types import RNG, Array, ArrayLike
 from .._version import __version__
 from ..engine import Engine
 from ..regions import Region, Scores, Values
@@ -31,12 +31,13 @@ from ..simulations import (
 from ..simulations.dropping import Dropping
 from ..simulations.stored import Stored
 from ..simulations.weights import Draws
-from . import families, labellings, power, swaps
+from . import families, labellings, learned, power, swaps
 from .evidence import Evidence, marginal_p_values
 from .findings import Finding, Kind, findings, warnings
+from .learned import Judge, Learned
 from .parameters import Effects, Parameter, measure
 from .power import Detectable
-from .statistics import combine
+from .statistics import Combined, combine
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 # What a study must be able to see before a pass means anything.
 _TELLING_BIAS, _TELLING_WIDTH = 0.5, 0.3
 
-Score = Region | Callable[[Array, Array | None], Array] | tuple[ArrayLike, ArrayLike]
+Score = Region | Callable[[Array, Array | None], Array] | tuple[ArrayLike, ArrayLike] | Judge
 
 
 @dataclass(frozen=True)
@@ -229,8 +230,8 @@ def check(
         x: The observations, `(n_sims, ...)`. Without them, an estimator that ignores the data
             cannot be told from one that uses them.
         names: Names, one per parameter.
-        scores: More scores by name: a function of `theta` and `x`, a region, or arrays of values
-            for draws and truths.
+        scores: More scores by name: a function of `theta` and `x`, a region, arrays of values
+            for draws and truths, or `tarpon.adversaries.Folds()`, which learns a score.
         summary: A function of the observations that returns what matters in them; of stored
             ones it is given a few simulations at a time.
         level: The level of the test.
@@ -246,9 +247,9 @@ def check(
         >>> tarpon.check(sims, rng=0).outcome
         'inaccurate'
     """
-    level = arguments.probability("level", level)
-    n_swaps = swaps.enough_swaps(n_swaps, level)
-    own = _named(scores)
+    level, own = arguments.probability("level", level), _named(scores)
+    judges = {name: score for name, score in own.items() if isinstance(score, Judge)}
+    n_swaps = swaps.enough_swaps(n_swaps, level * learned.share_of_families(len(judges)))
     sims = given(samples, theta, x=x, names=names)
     shapes.needs_parameters(sims.n_dims)
     swaps.needs_at_least(sims.n_sims, sims.n_draws)
@@ -262,11 +263,15 @@ def _checked(
     level: float, n_swaps: int, seed: int,
 ) -> Check:  # fmt: skip
     """Swap truths with draws, and return the answer."""
-    swapping, plant, break_ties = np.random.default_rng(seed).spawn(3)
+    swapping, plant, break_ties, learn = np.random.default_rng(seed).spawn(4)
     sims = sims if is_ordinary(sims) else units.tamed(sims)
+    judges = {name: score for name, score in scores.items() if isinstance(score, Judge)}
+    ranked = {name: score for name, score in scores.items() if name not in judges}
+    judged = learned.judged(judges, sims, data, learn)
+    share = learned.share_of_families(len(judged))
     sums = families.swapped(
-        sims if scores else without(sims, "x"),
-        {name: _region(score, sims) for name, score in scores.items()},
+        sims if ranked else without(sims, "x"),
+        {name: _region(score, sims) for name, score in ranked.items()},
         data,
         n_swaps=n_swaps,
         rng=swapping,
@@ -277,14 +282,18 @@ def _checked(
     combined = combine(np.column_stack(list(by_family.values())), families.weights(by_family))
     sums_here = sums.on_host()
     effects = Effects.of(sims, sums.measured, break_ties)
-    rejected = combined.p_value <= level
+    p_value = min(1.0, combined.p_value / share)
+    found = p_value <= level
     return Check(
-        p_value=combined.p_value,
+        p_value=min([p_value, *(score.adjusted for score in judged)]),
         level=level,
-        findings=findings(sims, sums_here, by_family, effects, level) if rejected else (),
-        families=_families(by_family, combined.single, combined.adjusted),
+        findings=(
+            *(findings(sims, sums_here, by_family, effects, level * share) if found else ()),
+            *(score.finding for score in judged if score.adjusted <= level),
+        ),
+        families=_families(by_family, combined, share, judged),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here)),
-        detectable=power.detectable(sums, level),
+        detectable=power.detectable(sums, level * share),
         warnings=warnings(effects, alerts.of_chains(sims), dropping_warning(sims)),
         n_sims=sims.n_sims,
         draws=sims.draws,
@@ -296,11 +305,18 @@ def _checked(
     )
 
 
-def _families(names: Iterable[str], single: Floats, adjusted: Floats) -> tuple[Family, ...]:
+def _families(
+    names: Iterable[str], combined: Combined, share: float, judged: Sequence[Learned]
+) -> tuple[Family, ...]:
     """Return the families with their p-values, most telling first."""
+    adjusted = np.minimum(combined.adjusted / share, 1.0)
     table = [
         Family(name, families.SEES.get(name, "your own score"), float(p), float(among_all))
-        for name, p, among_all in zip(names, single, adjusted, strict=True)
+        for name, p, among_all in zip(names, combined.single, adjusted, strict=True)
+    ]
+    table += [
+        Family(score.family, learned.SEES, score.judgement.p_value, score.adjusted)
+        for score in judged
     ]
     return tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value)))
 
@@ -338,7 +354,7 @@ def _named(scores: Mapping[str, Score] | None) -> dict[str, Score]:
     for name, score in arguments.instance("scores", scores, Mapping, wanted).items():
         found[clean(arguments.instance("scores", name, str, f"{wanted}, which are text"))] = score
         pair = isinstance(score, tuple | list) and len(score) == 2
-        known = callable(getattr(score, "scores", score)) or pair
+        known = callable(getattr(score, "scores", score)) or pair or isinstance(score, Judge)
         if isinstance(score, type) or not known:
             raise TypeError(
                 f"each of the `scores` must be a function of theta and x, a region, or the arrays "
@@ -348,7 +364,7 @@ def _named(scores: Mapping[str, Score] | None) -> dict[str, Score]:
     return found
 
 
-def _region(score: Score, sims: Simulations) -> Region:
+def _region(score: Any, sims: Simulations) -> Region:
     if isinstance(score, Values):
         score = score.samples, score.theta
     if isinstance(score, Region):

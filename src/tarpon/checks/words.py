@@ -39,7 +39,7 @@ def link(finding: Finding) -> str:
 
 
 def size_of(finding: Finding) -> str:
-    """Return how large the flaw is, or what it looks like; nothing for your own scores."""
+    """Return how large the flaw is, or what it looks like; nothing for most of your own scores."""
     size, direction = finding.size, finding.direction
     match finding.kind:
         case Kind.BIASED if size:
@@ -60,6 +60,8 @@ def size_of(finding: Finding) -> str:
         case Kind.CORRELATION if size:
             draws = f"{finding.expected:+.2f}"
             return f"given the data, truths correlate by {size.value:+.2f} and draws by {draws}"
+        case Kind.SCORE if direction:
+            return f"truths differ from draws most in {direction}"
         case Kind.OUTSIDE if size:
             return (
                 f"{size.percent()} of the truths lie beyond all draws, not {finding.expected:.1%}"

@@ -2,7 +2,8 @@
 
 An adversary is any object with a method `fit(theta, samples, x)` that returns a function of points
 and observations. The higher its value, the more a point looks like the truth. A `Monitor` fits the
-adversary to earlier simulations, and bets on the next simulation.
+adversary to earlier simulations, and bets on the next simulation. `Folds` turn an adversary into a
+score of `check`.
 """
 
 from collections.abc import Callable
@@ -21,8 +22,10 @@ from .._base.types import Array, ArrayLike, Floats
 from ..simulations.blocks import Block
 from ..simulations.shapes import array, finite
 from .bets import log_mean, log_softmax_bet
+from .folds import Folds
+from .products import Products
 
-__all__ = ["Adversary", "Quadratic"]
+__all__ = ["Adversary", "Folds", "Products", "Quadratic"]
 
 ADVERSARY = "an object with `fit(theta, samples, x)`, like `tarpon.adversaries.Quadratic()`"
 Score: TypeAlias = Callable[[Array, Array | None], Array]
