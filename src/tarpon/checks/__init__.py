@@ -267,8 +267,7 @@ def _checked(
     sims = sims if is_ordinary(sims) else units.tamed(sims)
     judges = {name: score for name, score in scores.items() if isinstance(score, Judge)}
     ranked = {name: score for name, score in scores.items() if name not in judges}
-    judged = learned.judged(judges, sims, data, learn)
-    share = learned.share_of_families(len(judged))
+    share, label = learned.share_of_families(len(judges)), "x" if data is sims.x else "summary(x)"
     sums = families.swapped(
         sims if ranked else without(sims, "x"),
         {name: _region(score, sims) for name, score in ranked.items()},
@@ -278,6 +277,8 @@ def _checked(
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
         measure=measure,
     )
+    known = learned.Features.of(sums.features, data, label)
+    judged = learned.judged(judges, sims, known, learn) if judges else ()
     by_family = families.families(sums)
     combined = combine(np.column_stack(list(by_family.values())), families.weights(by_family))
     sums_here = sums.on_host()

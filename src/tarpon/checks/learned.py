@@ -11,15 +11,13 @@ dependence of the two.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Protocol, runtime_checkable
 
-import numpy as np
 from numpy.random import Generator
 
 from .._base.types import Array, Floats
 from ..simulations import Simulations, points_alone
-from . import families
+from . import features
 from .findings import Finding, Kind
 
 SHARE = 0.2  # of the level, for all learned scores together
@@ -39,24 +37,11 @@ class Features:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, sims: Simulations, data: Array | None, rng: Generator) -> "Features":
+    def of(cls, found: features.Features, data: Array | None, label: str) -> "Features":
         """Return the columns of the data, or their principal components if there are many."""
-        if data is None:
-            return cls(np.empty((sims.n_sims, 0), dtype=np.float32), ())
-        values = families.features(data, rng)
-        return cls(values, _names(data, values.shape[1]))
-
-
-def _names(data: Array, n_features: int) -> tuple[str, ...]:
-    """Return the names of features: places in `x`, or numbers of components."""
-    shape = tuple(data.shape[1:])
-    if prod(shape) <= families.MOST_FEATURES:
-        columns = np.asarray(data, dtype=float).reshape(data.shape[0], -1)
-        places = [place for place in np.ndindex(shape) if place]
-        varies = np.flatnonzero(np.ptp(columns, axis=0) > 0)
-        if len(varies) == n_features:
-            return tuple(f"x[{', '.join(map(str, places[k]))}]" if places else "x" for k in varies)
-    return tuple(f"component {k} of x" for k in range(n_features))
+        plain = found.plain if data is not None else 0
+        name = found.namer(data, label, ())
+        return cls(found.values[:, :plain], tuple(name(k) for k in range(plain)))
 
 
 @dataclass(frozen=True)
@@ -124,14 +109,10 @@ def share_of_families(n_learned: int) -> float:
 
 
 def judged(
-    judges: Mapping[str, Judge], sims: Simulations, data: Array | None, rng: Generator
+    judges: Mapping[str, Judge], sims: Simulations, features: Features, rng: Generator
 ) -> tuple[Learned, ...]:
     """Return the answers of learned scores, which share their part of the level equally."""
-    if not judges:
-        return ()
-    sketch, *each = rng.spawn(1 + len(judges))
-    features, sims = Features.of(sims, data, sketch), points_alone(sims)
-    found = []
+    sims, each, found = points_alone(sims), rng.spawn(len(judges)), []
     for k, (name, judge) in enumerate(judges.items()):
         judgement = judge.judge(sims, features, each[k], stage=f"learned{k}")
         adjusted = min(1.0, judgement.p_value * len(judges) / SHARE)
