@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 import tarpon
 from tarpon.checks.confounders import Shifted, chances
-from tarpon.checks.findings import Kind
+from tarpon.checks.flaws import Kind
 from tarpon.problems import zoo
 
 FALSE_ALARM = 1e-6

@@ -16,7 +16,7 @@ from tarpon import Simulations, references
 from tarpon._base import arguments
 from tarpon._base.text import Estimate
 from tarpon.checks import families, labellings, words
-from tarpon.checks.findings import Finding, Kind
+from tarpon.checks.flaws import Finding, Kind
 from tarpon.checks.parameters import measure
 from tarpon.checks.power import Detectable
 from tarpon.problems import FLAWS, zoo

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import tarpon
-from tarpon.checks.findings import Kind
+from tarpon.checks.flaws import Kind
 from tarpon.cli import main
 from tarpon.problems import gaussian
 

@@ -17,7 +17,7 @@ import tarpon
 from tarpon import report
 from tarpon._base.text import clean
 from tarpon.checks import words
-from tarpon.checks.findings import Finding, Kind
+from tarpon.checks.flaws import Finding, Kind
 from tarpon.checks.statistics import adjusted
 from tarpon.cli import main
 from tarpon.problems import zoo

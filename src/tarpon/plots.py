@@ -17,7 +17,8 @@ from .verdict import normal_scores
 
 if TYPE_CHECKING:
     from .checks import Check
-    from .checks.evidence import Pair, Trend
+    from .checks.evidence import Pair
+    from .checks.flaws import Trend
     from .results import Result
     from .sequential.monitor import Monitor
 
@@ -230,7 +231,7 @@ def _worst_pair(check: "Check") -> "Pair":
 
 
 def trend(trend: "Trend", *, ax: "Axes | None" = None) -> "Axes":
-    """Draw the bias of a parameter, or the width of all, along the data or a posterior mean.
+    """Draw how a bias, a width or a correlation changes along the data or a posterior mean.
 
     Arguments:
         trend: A trend of the evidence of a check.
@@ -239,14 +240,22 @@ def trend(trend: "Trend", *, ax: "Axes | None" = None) -> "Axes":
     _shows("trend", trend, ("place", "along"), "a trend of `check.evidence`")
     ax = _axes(ax)
     value, low, high = np.array([(e.value, e.low, e.high) for e in trend.error]).T
-    right = 1.0 if trend.name is None else 0.0
-    ax.axhline(right, color=_BAND, linewidth=0.8)
+    if trend.what != "correlation":
+        ax.axhline(float(trend.what == "width"), color=_BAND, linewidth=0.8)
     ax.errorbar(trend.place, value, yerr=[value - low, high - value], fmt="o-", markersize=4,
                 linewidth=1.2, color=_COLORS[0], ecolor=_COLORS[5])  # fmt: skip
-    ax.set(xlabel=trend.along)
-    ax.set(ylabel="Scatter of the truths / width" if trend.name is None
-           else f"Bias of {trend.name} / posterior sd")  # fmt: skip
+    ax.set(xlabel=trend.along, ylabel=trend_label(trend))
     return ax
+
+
+def trend_label(trend: "Trend") -> str:
+    """Return the label of the axis of a trend."""
+    names = " and ".join(trend.names)
+    if trend.what == "correlation":
+        return f"Correlation of {names}"
+    if trend.what == "bias":
+        return f"Bias of {names} / posterior sd"
+    return f"Scatter of the truths{f' in {names}' if names else ''} / width"
 
 
 def _distance(estimate: Estimate, target: float) -> float:

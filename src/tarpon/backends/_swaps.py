@@ -121,9 +121,7 @@ def weighted_scores(
     def run(first: int, last: int) -> None:
         at = slice(first, last)
         order = np.argsort(columns[at, :, : weights.shape[1]], axis=2, kind="stable")
-        _weighted_kernel(
-            columns[at], order, weights[at], played[at], table, found[at], tied[at]
-        )
+        _weighted_kernel(columns[at], order, weights[at], played[at], table, found[at], tied[at])
 
     over_ranges(run, len(scores), 16 * scores.nbytes)
     return found, tied

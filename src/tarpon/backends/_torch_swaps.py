@@ -93,10 +93,8 @@ def _moments(scores: Tensor, moments: Tensor) -> Tensor:
     return moments[:, 0] + powers @ moments[:, 1:].T
 
 
-def add_along(
-    scores: Tensor, slots: Tensor, moments: Tensor, along: Tensor, sums: Tensor
-) -> None:
-    """Add the first two moments of normal scores, each times numbers of its simulation and score."""
+def add_along(scores: Tensor, slots: Tensor, moments: Tensor, along: Tensor, sums: Tensor) -> None:
+    """Add the first two moments of normal scores, each times numbers of its simulation."""
     width = moments[1, 0] + moments[1, 2] * scores * scores
     for m, values in enumerate((moments[0, 1] * scores, width)):
         for way in range(along.shape[1]):

@@ -33,11 +33,13 @@ from ..simulations.stored import Stored
 from ..simulations.weights import Draws
 from . import families, labellings, learned, power, swaps
 from .evidence import Evidence, marginal_p_values
-from .findings import Finding, Kind, findings, warnings
+from .findings import findings, warnings
+from .flaws import Finding, Kind
 from .learned import Judge, Learned
 from .parameters import Effects, Parameter, measure
 from .power import Detectable
 from .statistics import Combined, combine
+from .trends import label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -267,7 +269,7 @@ def _checked(
     sims = sims if is_ordinary(sims) else units.tamed(sims)
     judges = {name: score for name, score in scores.items() if isinstance(score, Judge)}
     ranked = {name: score for name, score in scores.items() if name not in judges}
-    share, label = learned.share_of_families(len(judges)), "x" if data is sims.x else "summary(x)"
+    share = learned.share_of_families(len(judges))
     sums = families.swapped(
         sims if ranked else without(sims, "x"),
         {name: _region(score, sims) for name, score in ranked.items()},
@@ -277,7 +279,7 @@ def _checked(
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
         measure=measure,
     )
-    known = learned.Features.of(sums.features, data, label)
+    known = learned.Features.of(sums.features, data, label(sims, data))
     judged = learned.judged(judges, sims, known, learn) if judges else ()
     by_family = families.families(sums)
     combined = combine(np.column_stack(list(by_family.values())), families.weights(by_family))
@@ -289,7 +291,7 @@ def _checked(
         p_value=min([p_value, *(score.adjusted for score in judged)]),
         level=level,
         findings=(
-            *(findings(sims, sums_here, by_family, effects, level * share) if found else ()),
+            *(findings(sims, sums_here, by_family, effects, data, level * share) if found else ()),
             *(score.finding for score in judged if score.adjusted <= level),
         ),
         families=_families(by_family, combined, share, judged),

@@ -15,7 +15,9 @@ the likeliest :math:`b` and :math:`s`; the third and fourth measure the skewness
 remain.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -121,46 +123,78 @@ def _places(shift: Floats, scale: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Remaining:
-    """The flaws that remain beside bias and width, by their p-values, which are approximate.
+    """What remains beside bias and width. Its p-values are approximate.
 
     Arguments:
-        skewed: The p-value of the remaining skewness.
-        tails: The p-value of the remaining tails.
-        bias_by_data: The p-value of a remaining bias along the data.
-        width_by_data: The p-value of a remaining width error along the data.
+        sums: The sums of the swap test.
+        effects: What was measured of the draws.
+        moments: The moments of each truth, beyond bias and width, `(4, n_sims, n_dims)`.
         outside: The share of truths that bias and width put beyond all draws, `(n_dims,)`.
     """
 
-    skewed: float
-    tails: float
-    bias_by_data: float
-    width_by_data: float
+    sums: Sums
+    effects: Effects
+    moments: Floats
     outside: Floats
 
     @classmethod
     def of(cls, sums: Sums, effects: Effects) -> "Remaining":
         """Return the flaws that remain once every parameter is shifted and scaled to be right."""
         ranks = _among_fewer(effects.ranks)
-        chosen, features = set(sums.chosen.tolist()), sums.features.values[:, : sums.features.plain]
-        skewness, tails, trends = [], [], []
-        width, all_tails = np.zeros((2, sums.n_sims))
         standard, outside = _fitted(ranks.histogram(), effects.ranks.n_draws)
-        for k, column in enumerate(ranks.values.T):
-            first, second, third, fourth = standard[:, column, k]
-            width, all_tails = width + second, all_tails + fourth
-            tails.append(_error(fourth))
-            # Heavy tails on both sides also make the odd moments noisier.
-            skewness.append(_error(third if tails[-1] < _HEAVY else _scaled(third)))
-            trends.append(_errors(first, _centred(effects.mean[:, [k]])))
+        every = np.arange(ranks.values.shape[1])
+        return cls(sums, effects, standard[:, ranks.values, every].astype(float), outside)
+
+    @cached_property
+    def skewed(self) -> float:
+        """The p-value of the remaining skewness."""
+        # Heavy tails on both sides also make the odd moments noisier.
+        errors = [
+            _error(third if tails < _HEAVY else _scaled(third))
+            for third, tails in zip(self.moments[2].T, self._tails, strict=True)
+        ]
+        return _p_value(np.array(errors))
+
+    @cached_property
+    def tails(self) -> float:
+        """The p-value of the remaining tails."""
+        together = _error(_scaled(self.moments[3].sum(axis=1)))
+        return _p_value(np.append(self._tails, together))
+
+    @cached_property
+    def _tails(self) -> Floats:
+        return np.array([_error(fourth) for fourth in self.moments[3].T])
+
+    @cached_property
+    def bias_by_data(self) -> float:
+        """The p-value of a remaining bias along the data, or along posterior means."""
+        plain = self.sums.features.values[:, : self.sums.features.plain]
+        chosen = set(self.sums.chosen.tolist())
+        errors = []
+        for k, first in enumerate(self.moments[0].T):
+            errors.append(_errors(first, _centred(self.effects.mean[:, [k]])))
             if k in chosen:
-                trends.append(_errors(first, features))
-        return cls(
-            skewed=_p_value(np.array(skewness)),
-            tails=_p_value(np.array([*tails, _error(_scaled(all_tails))])),
-            bias_by_data=_p_value(np.concatenate(trends)),
-            width_by_data=_p_value(_errors(_scaled(_centred(width)), features)),
-            outside=outside,
-        )
+                errors.append(_errors(first, plain))
+        return _p_value(np.concatenate(errors))
+
+    def bias_along(self, k: int, along: Floats, n_tests: int, *given: Floats) -> float:
+        """Return the p-value of a bias of a parameter along numbers, beside given ones."""
+        first, rest = self.moments[0][:, k], along
+        if given:
+            known = np.column_stack([np.ones(len(rest)), *given])
+            both = np.column_stack([first, along])
+            first, rest = (both - known @ np.linalg.lstsq(known, both, rcond=None)[0]).T
+        return _p_value(_errors(first, _centred(rest)[:, None]), n_tests)
+
+    def width_along(self, k: int | None, along: Floats, n_tests: int) -> float:
+        """Return the p-value of a width error of a parameter, or of all, along numbers."""
+        width = self.moments[1].sum(axis=1) if k is None else self.moments[1][:, k]
+        return _p_value(_errors(_scaled(_centred(width)), _centred(along)[:, None]), n_tests)
+
+    def together(self, ks: Sequence[int], along: Floats, n_tests: int) -> float:
+        """Return the p-value of a dependence of several parameters that follows numbers."""
+        products = self.moments[0][:, list(ks)].prod(axis=1)
+        return _p_value(_errors(_scaled(products), along[:, None]), n_tests)
 
 
 def _fitted(histogram: Ints, n_draws: int) -> tuple[Floats, Floats]:
@@ -209,8 +243,9 @@ def _errors(values: Floats, along: Floats) -> Floats:
     return values @ along / np.sqrt(np.square(along).sum(axis=0)).clip(min=1e-300)
 
 
-def _p_value(errors: Floats) -> float:
+def _p_value(errors: Floats, n_tests: int = 0) -> float:
     """Return the p-value of the largest of several errors, adjusted for their number."""
     from scipy.special import ndtr
 
-    return float(min(1.0, 2 * ndtr(-abs(errors).max(initial=0.0)) * max(errors.size, 1)))
+    n_tests = n_tests or max(errors.size, 1)
+    return float(min(1.0, 2 * ndtr(-abs(errors).max(initial=0.0)) * n_tests))

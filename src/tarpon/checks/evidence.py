@@ -6,21 +6,21 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from .._base.text import Estimate
-from .._base.types import Array, Floats, Ints
+from .._base.types import Array, Floats
 from ..ranks import Ranks
 from ..results import Result
-from ..simulations import Simulations, unit_of
+from ..simulations import Simulations
 from ..simulations.weights import Draws
 from ..verdict import Reading
+from .flaws import Trend
 from .parameters import Effects
 from .products import pairs as both
 from .statistics import adjusted, log_ratio, standardise
 from .swaps import Sums
+from .trends import Trends, label
 
 _MOST_KEPT = 10
 _MOST_TRENDS = 4
-_MOST_BINS, _FEWEST_IN_BIN = 8, 15
 
 Item = TypeVar("Item")
 
@@ -58,25 +58,6 @@ class Direction:
     given: int
     bias: float
     width: float
-    p_value: float
-
-
-@dataclass(frozen=True)
-class Trend:
-    """How an error changes along a feature of the data, or along a posterior mean.
-
-    Arguments:
-        name: The parameter whose bias changes; none if it is the width of all.
-        along: The feature; the data are standardised.
-        place: The median of the feature in each bin, `(n_bins,)`.
-        error: Bias or width in each bin, as in `Parameter`, with 95 % intervals.
-        p_value: Exact, and adjusted for the number of trends of the kind.
-    """
-
-    name: str | None
-    along: str
-    place: tuple[float, ...]
-    error: tuple[Estimate, ...]
     p_value: float
 
 
@@ -137,18 +118,16 @@ class Evidence:
         seed: int,
     ) -> "Evidence":
         """Return the evidence in the sums of a swap test."""
-        names, label = tuple(sims.names or ()), "x" if data is sims.x else "summary(x)"
-        draws = sims.draws
-        feature = sums.features.namer(data, label, names)
-        trends = _Trends(names, sums, effects, feature, level, unit_of(sims))
+        names, draws = tuple(sims.names or ()), sims.draws
+        trends = Trends.of(sims, sums, effects, data, label(sims, data))
         return cls(
             _marginals(effects.ranks, names, seed, draws),
             tuple(_joint(sums, effects.ranks.n_draws, seed, draws)),
             _pairs(names, sums, level),
             _directions(names, sums, level),
-            trends.slopes(),
-            trends.by_data(),
-            trends.widths(),
+            _slopes(trends, level),
+            _by_data(trends, level),
+            _widths(trends, level),
             sims.x is not None,
         )
 
@@ -226,61 +205,31 @@ def _directions(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Dire
     return _ranked(log_ratio(moments[:, :3]).sum(axis=1), level, direction)
 
 
-@dataclass(frozen=True, eq=False)
-class _Trends:
-    """Finds how errors change along what is known."""
-
-    names: tuple[str, ...]
-    sums: Sums
-    effects: Effects
-    feature: Callable[[int], str]
-    level: float
-    unit: Floats
-
-    def slopes(self) -> Tested[Trend]:
-        return self._worst(
-            abs(self.sums.along[: self.sums.n_rows, 0, 0]),
-            lambda k: (k, "its posterior mean", self.unit[k] * self.effects.mean[:, k]),
-        )
-
-    def by_data(self) -> Tested[Trend]:
-        data = abs(self.sums.products["data"][..., : self.sums.features.plain])
-        n_features = data.shape[2]
-
-        def bias(place: int) -> tuple[int, str, Floats]:
-            k, feature = divmod(place, n_features)
-            return int(self.sums.chosen[k]), *self._feature(feature)
-
-        return self._worst(data.reshape(len(data), -1), bias)
-
-    def widths(self) -> Tested[Trend]:
-        whole = standardise(self.sums.products["data_width"].sum(axis=1), self.sums.n_rows)
-        return self._worst(abs(whole), lambda k: (None, *self._feature(k)))
-
-    def _feature(self, k: int) -> tuple[str, Floats]:
-        return self.feature(k), self.sums.features.values[:, k]
-
-    def _worst(
-        self, statistics: Floats, described: Callable[[int], tuple[int | None, str, Floats]]
-    ) -> Tested[Trend]:
-        """Return trends by their statistics; `described` gives parameter, feature and values."""
-
-        def trend(place: int, p_value: float) -> Trend:
-            k, along, values = described(place)
-            bins = _bins(values)
-            effects = [self.effects.subset(sims) for sims in bins]
-            return Trend(
-                None if k is None else self.names[k],
-                along,
-                tuple(float(np.median(values[sims])) for sims in bins),
-                tuple(part.width() if k is None else part.bias(k) for part in effects),
-                p_value,
-            )
-
-        return _ranked(statistics, self.level, trend, _MOST_TRENDS)
+def _trends(
+    statistics: Floats, level: float, trend: Callable[[int, float], Trend]
+) -> Tested[Trend]:
+    """Return all trends by their statistics, of which the largest are worst."""
+    return _ranked(abs(statistics).reshape(len(statistics), -1), level, trend, _MOST_TRENDS)
 
 
-def _bins(values: Floats) -> list[Ints]:
-    """Return the simulations in each of some bins, about as many in all of them."""
-    n_bins = max(1, min(_MOST_BINS, len(values) // _FEWEST_IN_BIN))
-    return np.array_split(np.argsort(values, kind="stable"), n_bins)
+def _slopes(trends: Trends, level: float) -> Tested[Trend]:
+    return _trends(
+        trends.sums.along[: trends.sums.n_rows, 0, 0],
+        level,
+        lambda k, p_value: trends.bias(k, trends.along_mean(k), p_value),
+    )
+
+
+def _by_data(trends: Trends, level: float) -> Tested[Trend]:
+    sums, n_plain = trends.sums, trends.sums.features.plain
+
+    def trend(place: int, p_value: float) -> Trend:
+        k, feature = divmod(place, n_plain)
+        return trends.bias(int(sums.chosen[k]), trends.along(feature), p_value)
+
+    return _trends(sums.products["data"][..., :n_plain], level, trend)
+
+
+def _widths(trends: Trends, level: float) -> Tested[Trend]:
+    whole = standardise(trends.sums.products["data_width"].sum(axis=1), trends.sums.n_rows)
+    return _trends(whole, level, lambda k, p_value: trends.width(None, trends.along(k), p_value))

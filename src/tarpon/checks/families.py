@@ -111,7 +111,7 @@ def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> di
 
 
 def n_balls(n_dims: int) -> int:
-    """Return the number of balls of a kind per simulation: fewer show as much in few dimensions."""
+    """Return the number of balls of a kind per simulation: in few dimensions, few are enough."""
     return 4 if n_dims <= 4 else 8
 
 
@@ -145,7 +145,9 @@ class _RandomPoints:
 
     def __getitem__(self, where: slice) -> Floats:
         rng = np.random.default_rng([self.seed, where.start])
-        fraction = rng.uniform(size=(where.stop - where.start, n_balls(len(self.low)), len(self.low)))
+        fraction = rng.uniform(
+            size=(where.stop - where.start, n_balls(len(self.low)), len(self.low))
+        )
         points = (self.low + fraction * (self.high - self.low)) / self.unit
         return self.unit * points.astype(np.float32)
 
@@ -221,7 +223,7 @@ def product_families(sums: Sums) -> dict[str, Floats]:
         off = ~np.eye(len(sums.chosen), dtype=bool)
         families["pairs by data"] = any_of(by_data[..., apart], by_own[:, off])
     if 1 < len(sums.chosen) <= _MOST_COMBINED:
-        families["combinations"] = _combinations(host(sums.correlations), len(sums.chosen))
+        families["combinations"] = combinations(host(sums.correlations), len(sums.chosen))
     if triples.shape[1]:
         families["triples"] = any_of(triples)
     return {name: host(values) for name, values in families.items()}
@@ -237,7 +239,7 @@ def dense(sums: Floats, share: Floats) -> Floats:
     return standardise(((sums * sums) @ share) ** (1 / 3), len(sums)).clip(min=0)
 
 
-def _combinations(products: Floats, n_chosen: int) -> Floats:
+def combinations(products: Floats, n_chosen: int) -> Floats:
     """Return what speaks for a combination of parameters that is too narrow or too wide.
 
     The mean products of normal scores, `(n_rows, n_pairs)`, are whitened by their mean over all

@@ -6,6 +6,7 @@ test on them is exact.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -74,7 +75,9 @@ class Features:
             guides=self.guides[where],
         )
 
-    def namer(self, data: Array | None, label: str, names: tuple[str, ...]) -> Callable[[int], str]:
+    def namer(
+        self, data: Array | None, label: str, names: tuple[str, ...]
+    ) -> Callable[[int], str]:
         """Return a function that names a plain feature or a product."""
 
         def name(k: int) -> str:
@@ -188,6 +191,22 @@ def _beyond(guides: Floats, means: Floats) -> Floats:
         guides = guides - known @ np.linalg.lstsq(known, guides, rcond=1e-6)[0]
     own = (means * guides).sum(axis=0) / np.maximum((means**2).sum(axis=0), 1e-300)
     return _standard_or_zero(guides - own * means)
+
+
+def guides_of_blocks(data: Floats, mean: Floats, edges: Ints) -> Floats:
+    """Return what blocks of columns say beyond a posterior mean, `(n_sims, n_blocks)`.
+
+    Arguments:
+        data: The data, `(n_sims, n_columns)`.
+        mean: A standardised posterior mean, `(n_sims,)`.
+        edges: The first columns of the blocks, and the end of the last.
+    """
+    guides = np.zeros((len(data), len(edges) - 1))
+    for block, (first, last) in enumerate(pairwise(edges)):
+        columns, _ = _standard(data[:, first:last])
+        guides[:, block] = columns @ _shrunk(columns.T @ mean, len(data))
+    own = (mean @ guides) / np.maximum(mean @ mean, 1e-300)
+    return _standard_or_zero(guides - np.outer(mean, own))
 
 
 def _telling(plain: Floats, means: Floats) -> Ints:

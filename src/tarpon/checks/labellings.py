@@ -139,7 +139,9 @@ class Recipe:
                 truths[name] = _spread(own, block, len(self.table), spread)
             if name == "marginals":
                 totals.add_along(scores, tied, slots, moments, _along(block, features))
-                chosen = scores if len(self.chosen) == scores.shape[2] else scores[..., self.chosen]
+                chosen = (
+                    scores if len(self.chosen) == scores.shape[2] else scores[..., self.chosen]
+                )
                 totals.add_products(chosen, slots[: self.n_rows], features, self.chosen, moments)
         totals.ranks.append(truths)
 

@@ -18,7 +18,7 @@ from numpy.random import Generator
 from .._base.types import Array, Floats
 from ..simulations import Simulations, points_alone
 from . import features
-from .findings import Finding, Kind
+from .flaws import Finding, Kind
 
 SHARE = 0.2  # of the level, for all learned scores together
 SEES = "a learned difference between truths and draws"

@@ -105,6 +105,32 @@ class Effects:
         ratio = np.exp(1.96 * relative)
         return Estimate(float(factor), float(factor / ratio), float(factor * ratio))
 
+    def correlation(self, a: int, b: int) -> Estimate:
+        """Return the correlation of the normal scores of the truths in two parameters."""
+        return with_interval(self.correlations(a, self.scores[:, [b]])[0], len(self.scores))
+
+    def correlations(self, k: int, along: Floats) -> Floats:
+        """Return the correlations of a parameter's normal scores with the columns of `along`."""
+        return _correlations(self.scores[:, [k]], along)
+
+    def explained(self, k: int, along: Floats) -> Estimate:
+        """Return the share of a parameter that numbers explain, if they go the same way."""
+        r = with_interval(self.correlations(k, along[:, None])[0], len(along))
+        return Estimate(*(max(end, 0.0) ** 2 for end in (r.value, r.low, r.high)))
+
+    def recovery(self, k: int) -> Estimate:
+        """Return the correlation of a parameter's truths with the means of the draws."""
+        return with_interval(
+            _correlations(self.mean[:, [k]], self.truth[:, [k]])[0], len(self.truth)
+        )
+
+    @cached_property
+    def scores(self) -> Floats:
+        """The normal scores of the ranks of the truths, `(n_sims, n_dims)`."""
+        from scipy.special import ndtri
+
+        return ndtri((self.ranks.values + 0.5) / (self.ranks.n_draws + 1))
+
     def informed(self) -> Array:
         """Return for which parameters the means of the draws differ by more than noise."""
         noise = np.square(self.sd).mean(axis=0) / self.ess
@@ -212,6 +238,13 @@ def _left_out(share: Array, deviation: Array, variance: Array, alike: Array) -> 
 def _of_normal(n_draws: float) -> float:
     """Return the mean square of a normal truth in sd of its draws: that of Student's t."""
     return (1 + 1 / n_draws) * (n_draws - 1) / max(n_draws - 3, 0.5)
+
+
+def with_interval(correlation: float, n_sims: int) -> Estimate:
+    """Return a correlation with its interval, by Fisher's transformation."""
+    z = np.arctanh(np.clip(correlation, -1 + 1e-12, 1 - 1e-12))
+    half = 1.96 / np.sqrt(max(n_sims - 3, 1))
+    return Estimate(float(correlation), float(np.tanh(z - half)), float(np.tanh(z + half)))
 
 
 def _correlations(a: Floats, b: Floats) -> Floats:

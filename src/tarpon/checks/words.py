@@ -3,39 +3,51 @@
 from math import isinf
 from typing import TYPE_CHECKING
 
-from .._base.text import dropped, stated, unsigned
-from .findings import Finding, Kind
+from .._base.text import Estimate, dropped, stated, unsigned
+from .flaws import Finding, Kind
 from .power import CAUGHT, Detectable
 
 if TYPE_CHECKING:
     from . import Check
 
-_MOST_FINDINGS, _MOST_FAMILIES = 4, 6
+_MOST_FINDINGS, _MOST_FAMILIES, _MOST_LISTED = 4, 6, 5
 
 
 def sentence(finding: Finding) -> str:
     """Return a finding in words, with where and how large the flaw is."""
-    names, size = " and ".join(finding.parameters), size_of(finding)
-    place = f" {link(finding)} {names}" if names else ""
-    return f"{flaw(finding)}{place}{f': {size}' if size else ''}"
+    size = size_of(finding)
+    return f"{headline(finding)}{f': {size}' if size else ''}"
 
 
-def flaw(finding: Finding) -> str:
-    """Return the name of the flaw."""
+def headline(finding: Finding) -> str:
+    """Return the name of the flaw, and where it is."""
+    names, where = listed(finding), finding.where
     match finding.kind:
         case Kind.BIAS_BY_DATA:
-            return f"bias depends on {finding.where}"
+            return f"bias of {names} depends on {where}"
         case Kind.WIDTH_BY_DATA:
-            return f"width depends on {finding.where}"
+            return f"width{f' of {names}' if names else ''} depends on {where}"
+        case Kind.CORRELATION_BY_DATA:
+            return f"correlation of {names} depends on {where}"
+        case Kind.UNUSED_DATA:
+            part = "a part of the data" if where in ("x", "summary(x)") else where
+            return f"ignores {part} in {names}"
+        case Kind.COMBINATION:
+            return "wrong combination of parameters"
         case Kind.SCORE:
-            return f"wrong in your score “{finding.where}”"
+            return f"wrong in your score “{where}”"
+        case Kind.CORRELATION | Kind.DEPENDENCE as kind:
+            return f"{kind.value} between {names}"
         case kind:
-            return kind.value
+            return f"{kind.value}{f' in {names}' if names else ''}"
 
 
-def link(finding: Finding) -> str:
-    """Return the word between the flaw and its parameters."""
-    return "between" if len(finding.parameters) == 2 else "in"
+def listed(finding: Finding) -> str:
+    """Return the names of the parameters, as people list them."""
+    if finding.sizes:
+        return f"{len(finding.sizes)} parameters"
+    *first, last = finding.parameters or ("",)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def size_of(finding: Finding) -> str:
@@ -43,23 +55,37 @@ def size_of(finding: Finding) -> str:
     size, direction = finding.size, finding.direction
     match finding.kind:
         case Kind.BIASED if size:
+            if finding.sizes:
+                return f"the draws lie {direction} the truths, by {_each(finding)} posterior sd"
             return f"the draws lie {unsigned(size)} posterior sd {direction} the truths"
         case Kind.OVERCONFIDENT | Kind.UNDERCONFIDENT:
-            return f"the truths scatter {size} times as widely as the draws"
+            factor = _each(finding) if finding.sizes else size
+            return f"the truths scatter {factor} times as widely as the draws"
         case Kind.SKEWED:
             other = "below" if direction == "above" else "above"
-            return f"the draws miss a tail or mode {direction}, or have one too many {other}"
+            return (
+                f"the draws miss a tail or mode {direction}, or have one too many {other}; the "
+                f"truths have a skewness of {size} among them"
+            )
         case Kind.TAILS:
-            return f"the tails of the draws are too {direction}"
-        case Kind.BIAS_BY_DATA:
-            what = "observation" if finding.where == "x" else "posterior mean"
-            return f"the shift between draws and truths changes with the {what}"
-        case Kind.WIDTH_BY_DATA:
-            what = "observations" if finding.where == "x" else "simulations"
-            return f"too narrow for some {what} and too wide for others"
+            return (
+                f"the tails of the draws are too {direction}; the truths have an excess kurtosis "
+                f"of {size} among them"
+            )
+        case Kind.BIAS_BY_DATA | Kind.WIDTH_BY_DATA | Kind.CORRELATION_BY_DATA | Kind.DEPENDENCE:
+            return along(finding)
+        case Kind.IGNORES_DATA:
+            return (
+                "the draws are the same whatever was observed, or the axes are swapped; their "
+                f"means correlate with the truths by {size}"
+            )
+        case Kind.UNUSED_DATA if size:
+            return f"it explains {size.percent()} of what the draws leave open"
         case Kind.CORRELATION if size:
-            draws = f"{finding.expected:+.2f}"
-            return f"given the data, truths correlate by {size.value:+.2f} and draws by {draws}"
+            draws = _signed(finding.expected)
+            return f"given the data, truths correlate by {size} and draws by {draws}"
+        case Kind.COMBINATION:
+            return f"along {finding.where}, the truths scatter {size} times as widely as the draws"
         case Kind.SCORE if direction:
             return f"truths differ from draws most in {direction}"
         case Kind.OUTSIDE if size:
@@ -69,8 +95,47 @@ def size_of(finding: Finding) -> str:
     return _PLAIN.get(finding.kind, "")
 
 
+def _each(finding: Finding) -> str:
+    """Return the sizes in several parameters, the largest first."""
+    shown = [
+        f"{unsigned(size) if finding.kind is Kind.BIASED else size} in {name}"
+        for name, size in zip(finding.parameters, finding.sizes, strict=True)
+    ]
+    n_more = len(shown) - _MOST_LISTED
+    return ", ".join(shown[:_MOST_LISTED]) + (f" and {n_more} more" if n_more > 0 else "")
+
+
+def along(finding: Finding) -> str:
+    """Return how large an error is at both ends of what it depends on."""
+    trend = finding.trend
+    assert trend is not None
+    of = f"{trend.along} is " if finding.kind is Kind.DEPENDENCE else "that is "
+    ends = f"where {of}lowest, and {{}} where it is highest (thirds of the simulations)"
+    match trend.what:
+        case "width":
+            low, high = str(trend.low), str(trend.high)
+            return f"the truths scatter {low} times as widely as the draws {ends.format(high)}"
+        case "correlation":
+            of = f" of {' and '.join(trend.names)}" if finding.kind is Kind.DEPENDENCE else ""
+            draws = f"the draws correlate by {_signed(finding.expected)} on average"
+            return f"the truths{of} correlate by {trend.low} {ends.format(trend.high)}; {draws}"
+    return f"the draws lie {_side(trend.low)} {ends.format(_side(trend.high))}"
+
+
+def _signed(value: float | None) -> str:
+    """Return a number with two digits and its sign; none for zero."""
+    rounded = round(value or 0.0, 2)
+    return f"{rounded:+.2f}" if rounded else "0.00"
+
+
+def _side(bias: Estimate) -> str:
+    """Return how far the draws lie from the truths, and on which side."""
+    if bias.low <= 0 <= bias.high:
+        return "where they should"
+    return f"{unsigned(bias)} posterior sd {'above' if bias.value > 0 else 'below'} the truths"
+
+
 _PLAIN = {
-    Kind.IGNORES_DATA: "the draws are the same whatever was observed, or the axes are swapped",
     Kind.ROUNDED: "truths and draws do not share the same discrete values",
     Kind.SHAPE: "no single number describes it",
 }

@@ -10,8 +10,8 @@ import numpy as np
 from .._base.text import Estimate
 from .._base.types import Floats
 from ..checks import Check, words
-from ..checks.evidence import Tested, Trend
-from ..checks.findings import Finding, Kind
+from ..checks.evidence import Tested
+from ..checks.flaws import Finding, Kind, Trend
 from ..checks.parameters import Parameter
 from ._figures import (
     Figure,
@@ -87,14 +87,9 @@ class Entry:
     above: str | None = None
 
     @property
-    def flaw(self) -> str:
-        """The name of the flaw."""
-        return words.flaw(self.finding)
-
-    @property
-    def link(self) -> str:
-        """The word between the flaw and its parameters."""
-        return words.link(self.finding)
+    def headline(self) -> str:
+        """The name of the flaw, and where it is."""
+        return words.headline(self.finding)
 
     @property
     def size(self) -> str:

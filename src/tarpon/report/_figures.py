@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from .. import plots
 from .._base.text import stated
 from ..checks import Check
-from ..checks.evidence import Pair, Trend
-from ..checks.findings import Finding, Kind
+from ..checks.evidence import Pair
+from ..checks.flaws import Finding, Kind, Trend
 from ..ranks import Ranks
 from ..results import Result
 from ..verdict import Reading
@@ -53,15 +53,22 @@ _READ_PAIR = (
     "hold 68% and 95% of the draws. The dots of accurate posteriors fill the ellipses: 5% of "
     "them lie outside the larger one, on all sides alike."
 )
-_READ_BIAS_TREND = (
-    "Simulations are sorted into bins. In each bin, the dot is the bias with its 95% interval. "
-    "The bias of accurate posteriors is zero in every bin."
-)
-_READ_WIDTH_TREND = (
-    "Simulations are sorted into bins. In each bin, the dot is how much more widely the truths "
-    "scatter than the draws, with its 95% interval. For accurate posteriors it is one in every "
-    "bin. Above one, the draws are too narrow; below one, too wide."
-)
+_READ_TREND = {
+    "bias": (
+        "Simulations are sorted into bins. In each bin, the dot is the bias with its 95% "
+        "interval. The bias of accurate posteriors is zero in every bin."
+    ),
+    "width": (
+        "Simulations are sorted into bins. In each bin, the dot is how much more widely the "
+        "truths scatter than the draws, with its 95% interval. For accurate posteriors it is one "
+        "in every bin. Above one, the draws are too narrow; below one, too wide."
+    ),
+    "correlation": (
+        "Simulations are sorted into bins. In each bin, the dot is how the ranks of the truths "
+        "correlate, with its 95% interval. Those of accurate posteriors correlate as the draws "
+        "do in every bin."
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -227,20 +234,20 @@ def pair(check: Check, pair: Pair, key: str) -> Figure:
 
 def trend(trend: Trend, key: str) -> Figure:
     """Return how an error changes along a feature of the data or a posterior mean."""
-    what = "Width of all parameters" if trend.name is None else f"Bias of {trend.name}"
     rows = (
         ((f"{x:.3g}", str(error)), x, error.value)
         for x, error in zip(trend.place, trend.error, strict=True)
     )
+    names = " and ".join(trend.names) or "all parameters"
     return _figure(
         lambda ax: plots.trend(trend, ax=ax),
         key,
         (
-            f"{what} along {trend.along}",
+            f"{trend.what.capitalize()} of {names} along {trend.along}",
             f"Adjusted for the number of such trends, {stated('p', trend.p_value, 3)}",
-            _READ_WIDTH_TREND if trend.name is None else _READ_BIAS_TREND,
+            _READ_TREND[trend.what],
         ),
-        (trend.along, "Width" if trend.name is None else "Bias / posterior sd"),
+        (trend.along, plots.trend_label(trend)),
         rows,
     )
 
@@ -248,20 +255,17 @@ def trend(trend: Trend, key: str) -> Figure:
 def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
     """Return the figure that shows a flaw."""
     evidence = check.evidence
+    if finding.trend is not None:
+        return trend(finding.trend, key)
     match finding.kind:
         case Kind.CORRELATION:
             return pair(check, evidence.pairs.worst[0], key)
-        case Kind.BIAS_BY_DATA | Kind.IGNORES_DATA:
-            trends = [*evidence.by_data.worst, *evidence.slopes.worst]
-            return trend(min(trends, key=lambda trend: trend.p_value), key)
-        case Kind.WIDTH_BY_DATA:
-            return trend(evidence.widths.worst[0], key)
         case Kind.SCORE:
             own = [result for result in evidence.joint if result.names == (finding.where,)]
             return ranks(own[0], 0, key) if own else None
         case Kind.ROUNDED:
             return None
-    if finding.parameters:
+    if finding.parameters and finding.kind is not Kind.COMBINATION:
         score = evidence.marginals.names.index(finding.parameters[0])
         return ranks(evidence.marginals, score, key)
     return coverage(evidence.joint, key) if evidence.joint else None

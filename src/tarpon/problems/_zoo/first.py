@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..._base.types import Array, Floats
-from ...checks.findings import Kind
+from ...checks.flaws import Kind
 from .study import (
     NOWHERE,
     SD,

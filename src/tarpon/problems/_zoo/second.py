@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from ..._base.types import Array, Floats
-from ...checks.findings import Kind
+from ...checks.flaws import Kind
 from .study import NOWHERE, SD_X, STANDARD, Densities, Flaw, Study, correlated, normal, two_normals
 
 

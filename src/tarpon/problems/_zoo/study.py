@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ..._base.types import Array, Floats
-from ...checks.findings import Kind
+from ...checks.flaws import Kind
 
 # theta ~ N(0, I) and x = theta + 0.5 eps, so theta given x ~ N(0.8 x, 0.2 I).
 SHRINK = 0.8

@@ -1,0 +1,93 @@
+"""Flaws as data: their kinds, and the findings that a check returns."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .._base.text import Estimate
+
+
+class Kind(StrEnum):
+    """What can be wrong with posteriors."""
+
+    BIASED = "biased"
+    OVERCONFIDENT = "overconfident"
+    UNDERCONFIDENT = "underconfident"
+    SKEWED = "skewed"
+    TAILS = "wrong tails"
+    BIAS_BY_DATA = "bias by data"
+    WIDTH_BY_DATA = "width by data"
+    IGNORES_DATA = "ignores the data"
+    UNUSED_DATA = "ignores a part of the data"
+    CORRELATION = "wrong correlation"
+    CORRELATION_BY_DATA = "correlation by data"
+    COMBINATION = "wrong combination"
+    DEPENDENCE = "wrong dependence"
+    ROUNDED = "rounded"
+    OUTSIDE = "outside the draws"
+    SCORE = "wrong score"
+    SHAPE = "wrong shape"
+
+
+@dataclass(frozen=True)
+class Trend:
+    """How an error changes along a feature of the data, or along a posterior mean or width.
+
+    Arguments:
+        what: The error: `"bias"` or `"width"`, as in `Parameter`, or `"correlation"`.
+        names: The parameters: one, two for a correlation, none if it is the width of all.
+        along: The feature; the data are standardised.
+        place: The median of the feature in each bin, `(n_bins,)`.
+        error: The error in each bin, with 95 % intervals.
+        low: The error in the third of the simulations where the feature is lowest.
+        high: The error in the third where it is highest.
+        p_value: Exact, and adjusted for the number of trends of the kind.
+    """
+
+    what: str
+    names: tuple[str, ...]
+    along: str
+    place: tuple[float, ...]
+    error: tuple[Estimate, ...]
+    low: Estimate
+    high: Estimate
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A flaw as data; `str` gives it in words.
+
+    Arguments:
+        kind: What is wrong.
+        parameters: The names of the parameters in which it is worst; none if it is in all.
+        p_value: Exact, and adjusted for the number of flaws that are looked for.
+        size: How large it is, with its 95 % interval, if one number says so: the bias, the
+            scatter of the truths, their correlation, skewness or kurtosis, what data explain of
+            them, the share of them beyond all draws; of errors that depend on something, how
+            much they change from its lowest third to its highest.
+        unit: The unit of the size.
+        expected: What the size of accurate posteriors would be.
+        direction: Where the draws lie (`"above"` or `"below"` the truths), on which side they
+            miss a tail, what their tails are (`"heavy"` or `"light"`), or what a learned score
+            has learned.
+        where: What the flaw depends on, for example `"x[0]"`; the data that are not used; the
+            combination of parameters; or the name of your own score.
+        sizes: The sizes in all of the parameters, if there are several.
+        trend: How the error changes with what it depends on.
+    """
+
+    kind: Kind
+    parameters: tuple[str, ...]
+    p_value: float
+    size: Estimate | None = None
+    unit: str | None = None
+    expected: float | None = None
+    direction: str | None = None
+    where: str | None = None
+    sizes: tuple[Estimate, ...] = ()
+    trend: Trend | None = None
+
+    def __str__(self) -> str:
+        from . import words
+
+        return words.sentence(self)
