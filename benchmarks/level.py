@@ -8,6 +8,7 @@ Each cell repeats a small study thousands of times with the exact posterior N(x/
 import argparse
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -58,19 +59,58 @@ def integers(points: np.ndarray) -> np.ndarray:
     return np.rint(2 * points).astype(int)
 
 
-def check(
-    shape: Callable[[np.ndarray], np.ndarray], n_sims: int, n_draws: int, n_dims: int,
-    with_x: bool, seed: int,
-) -> float:  # fmt: skip
-    """Return the p-value of `check` on an exact posterior, without its other results."""
-    rng = np.random.default_rng([seed, n_sims, n_draws, n_dims])
-    x = rng.normal(size=(n_sims, n_dims))
-    points = shape(0.8 * x + np.sqrt(0.2) * rng.normal(size=(n_draws + 1, *x.shape)))
-    sims = tarpon.Simulations(points[1:], points[0])
-    sums = families.swapped(sims, {}, x if with_x else None, n_swaps=99, rng=rng)
-    by_family = families.families(sums)
-    statistics = np.column_stack(list(by_family.values()))
-    return combine(statistics, families.weights(by_family)).p_value
+@dataclass(frozen=True)
+class Cell:
+    """Studies of one kind.
+
+    Arguments:
+        name: What the posteriors are.
+        sizes: The numbers of simulations, draws, parameters, and numbers observed (0 for none).
+        shape: Changes normal points.
+        weighted: Whether draws come from a wider proposal, with weights.
+    """
+
+    name: str
+    sizes: tuple[int, int, int, int]
+    shape: Callable[[np.ndarray], np.ndarray] = plain
+    weighted: bool = False
+
+    def check(self, seed: int) -> dict[str, float]:
+        """Return the p-values of `check` and of its families on an exact posterior."""
+        n_sims, n_draws, n_dims, n_obs = self.sizes
+        rng = np.random.default_rng([seed, *self.sizes])
+        x = rng.normal(size=(n_sims, max(n_obs, 1)))
+        mean = 0.8 * x[:, np.arange(n_dims) % x.shape[1]]
+        points = mean + np.sqrt(0.2) * rng.normal(size=(n_draws + 1, n_sims, n_dims))
+        weights = {}
+        if self.weighted:
+            points[1:] = mean + 1.5 * (points[1:] - mean)
+            log_weights = (1 - 1 / 1.5**2) * -((points - mean) ** 2).sum(-1) / (2 * 0.2)
+            weights = {"log_weights": log_weights[1:], "log_weights_theta": log_weights[0]}
+        points = self.shape(points)
+        sims = tarpon.Simulations(points[1:], points[0], **weights)
+        sums = families.swapped(sims, {}, x if n_obs else None, n_swaps=99, rng=rng)
+        by_family = families.families(sums)
+        statistics = np.column_stack(list(by_family.values()))
+        found = combine(statistics, families.weights(by_family))
+        return {"check": found.p_value, **dict(zip(by_family, found.single, strict=True))}
+
+
+CELLS = [
+    Cell("normal", (n_sims, n_draws, n_dims, n_dims * with_x))
+    for n_sims, n_draws, n_dims, with_x in product((20, 100), (10, 50), (1, 5, 50), (1, 0))
+]
+CELLS += [
+    Cell(shape.__name__.replace("_", " "), sizes, shape)
+    for shape in (correlated, heavy_tails, integers)
+    for sizes in ((20, 10, 5, 5), (100, 50, 5, 0), (100, 50, 20, 20))
+]
+CELLS += [
+    Cell("weighted", (20, 20, 3, 3), weighted=True),
+    Cell("weighted", (100, 50, 5, 5), weighted=True),
+    Cell("more data than simulations", (30, 20, 3, 300)),
+    Cell("more data than simulations", (100, 20, 10, 1000)),
+]
 
 
 def rates(p_values: list[float], levels: tuple[float, ...]) -> Iterator[str]:
@@ -96,22 +136,26 @@ def table(n_studies: int, run: Callable[..., Iterator[float]]) -> Iterator[str]:
         yield f"| {n_sims} | {n_draws} | {next(rates(p, (0.5,)))} |"
 
 
-def check_table(n_studies: int, run: Callable[..., Iterator[float]]) -> Iterator[str]:
+def check_table(n_studies: int, run: Callable[..., Iterator[dict]]) -> Iterator[str]:
     yield ""
-    head = "| check on | simulations | draws | parameters | x |"
+    head = "| check on | simulations | draws | parameters | observed |"
     yield f"{head} P(p ≤ 0.01) | P(p ≤ 0.05) | P(p ≤ 0.1) |"
-    yield "|---|--:|--:|--:|---|---|---|---|"
-    cells = [(plain, *sizes) for sizes in product((20, 100), (10, 50), (1, 5, 50), (True, False))]
-    for shape in (correlated, heavy_tails, integers):
-        cells += [(shape, 20, 10, 5, True), (shape, 100, 50, 5, False)]
-    for shape, n_sims, n_draws, n_dims, with_x in cells:
-        repeat = partial(check, shape, n_sims, n_draws, n_dims, with_x)
-        p = list(run(repeat, range(n_studies)))
-        name = "normal" if shape is plain else shape.__name__.replace("_", " ")
-        x = "yes" if with_x else "no"
-        yield (
-            f"| {name} | {n_sims} | {n_draws} | {n_dims} | {x} | {' | '.join(rates(p, LEVELS))} |"
-        )
+    yield "|---|--:|--:|--:|--:|---|---|---|"
+    every: dict[str, list[float]] = {}
+    for cell in CELLS:
+        done = list(run(cell.check, range(n_studies)))
+        for name, p in ((name, p) for one in done for name, p in one.items()):
+            every.setdefault(name, []).append(p)
+        sizes = " | ".join(str(size) for size in cell.sizes)
+        cells = " | ".join(rates([one["check"] for one in done], LEVELS))
+        yield f"| {cell.name} | {sizes} | {cells} |"
+    yield ""
+    yield "Each family alone, over all of these studies:"
+    yield ""
+    yield "| family | studies | P(p ≤ 0.01) | P(p ≤ 0.05) | P(p ≤ 0.1) |"
+    yield "|---|--:|---|---|---|"
+    for name, p in every.items():
+        yield f"| {name} | {len(p)} | {' | '.join(rates(p, LEVELS))} |"
 
 
 def main() -> None:
@@ -119,14 +163,15 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write docs/level.md")
     parser.add_argument("--only-check", action="store_true", help="print the table of `check`")
     parser.add_argument("--studies", type=int, default=4000, help="repeats per cell")
+    parser.add_argument("--processes", type=int, default=2, help="processes at a time")
     options = parser.parse_args()
     lines = [
         f"By `python benchmarks/level.py --write`, with {options.studies} studies per cell; "
         "99 % exact intervals in brackets.",
         "",
     ]
-    with ProcessPoolExecutor(2) as pool:
-        run = partial(pool.map, chunksize=100)
+    with ProcessPoolExecutor(options.processes) as pool:
+        run = partial(pool.map, chunksize=25)
         parts = [check_table(options.studies // 2, run)]
         if not options.only_check:
             parts.insert(0, table(options.studies, run))
@@ -134,7 +179,11 @@ def main() -> None:
             for line in part:
                 print(line, flush=True)
                 lines.append(line)
-    if options.write:
+    if options.write and options.only_check:
+        before, _, _ = PAGE.read_text().partition("| check on |")
+        table_of_check = "\n".join(lines[2:]).lstrip("\n")
+        PAGE.write_text(before + table_of_check + "\n")
+    elif options.write:
         words, heading, _ = PAGE.read_text().partition("## Measured\n\n")
         PAGE.write_text(words + heading + "\n".join(lines) + "\n")
 

@@ -8,7 +8,7 @@ from scipy.stats import binom
 import tarpon
 from tarpon import Simulations
 from tarpon.adapters import chains
-from tarpon.backends._swaps import pooled_ranks, weighted_ranks
+from tarpon.backends._swaps import pooled_scores, weighted_scores
 from tarpon.references import Posterior
 from tarpon.simulations import weights, without
 from tarpon.simulations.weights import Draws, accepted, effective

@@ -27,11 +27,12 @@ from .products import pairs as both
 from .statistics import any_of, log_mean_exp, log_ratio, standardise
 from .swaps import Sums, swap
 
+N_BALLS = 8  # around draws, and around random points
 _TIED = 0.01  # the share of tied points from which ties have a family
 _MOST_COMBINED = 64  # parameters of which combinations are looked for
 
 # Families with few scores, directed at what goes wrong most often, count twice.
-_TWICE = ("bias", "width", "scale", "data width")
+_TWICE = ("bias", "width", "scale", "data width", "density")
 
 SEES = {
     "bias": "one parameter is shifted",
@@ -97,7 +98,7 @@ def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> di
     ranked = {
         "marginals": Part(HalfLines()),
         "centre": Part(FromCentre()),
-        "draws": Part(FromDraws(n_balls(sims.n_dims)), pooled=True),
+        "draws": Part(FromDraws(N_BALLS), pooled=True),
         "points": Part(FromPoints(_RandomPoints.of(sims, rng), sims.width()), pooled=True),
     }
     if sims.n_dims > 1:
@@ -108,11 +109,6 @@ def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> di
         f"score: {name}": Part(_InOwnUnits(region), own=name) for name, region in scores.items()
     }
     return ranked | own
-
-
-def n_balls(n_dims: int) -> int:
-    """Return the number of balls of a kind per simulation: in few dimensions, few are enough."""
-    return 4 if n_dims <= 4 else 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +141,7 @@ class _RandomPoints:
 
     def __getitem__(self, where: slice) -> Floats:
         rng = np.random.default_rng([self.seed, where.start])
-        fraction = rng.uniform(
-            size=(where.stop - where.start, n_balls(len(self.low)), len(self.low))
-        )
+        fraction = rng.uniform(size=(where.stop - where.start, N_BALLS, len(self.low)))
         points = (self.low + fraction * (self.high - self.low)) / self.unit
         return self.unit * points.astype(np.float32)
 

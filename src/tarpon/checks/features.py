@@ -178,9 +178,22 @@ def _leading(means: Floats) -> tuple[Floats, Floats]:
 
 
 def _shrunk(products: Floats, n_rows: int) -> Floats:
-    """Return sums of products of standardised numbers, those shrunk that may well be noise."""
-    noise = n_rows / np.maximum(products**2, 1e-300)
-    return products * np.maximum(0.0, 1 - noise)
+    r"""Return sums of products of standardised numbers, shrunk as far as they are noise.
+
+    Of the sums in standard errors, :math:`z`, a share :math:`\pi` has the variance
+    :math:`1 + v` and the others 1; both are found from the second and fourth moments over the
+    columns of the data. What is returned is the expected signal given :math:`z`.
+    """
+    if not products.size:
+        return products
+    z = products / np.sqrt(n_rows)
+    signal = np.maximum((z**2).mean(axis=0) - 1, 1e-6)
+    fourth = np.maximum((z**4).mean(axis=0) - 3 - 6 * signal, 3 * signal**2)
+    variance = fourth / (3 * signal)
+    share = np.clip(signal / variance, 1e-6, 1.0)
+    odds = np.minimum(z**2, 700) * variance / (2 * (1 + variance)) - 0.5 * np.log1p(variance)
+    kept = share / (share + (1 - share) * np.exp(-odds))
+    return products * kept * variance / (1 + variance)
 
 
 def _beyond(guides: Floats, means: Floats) -> Floats:

@@ -115,7 +115,7 @@ def add(
             return crossed.reshape(n_rows, n_chosen, -1)
 
         def with_scores(others: Array) -> Array:
-            """Return the sums of scores with `(n_together, n_rows, n_others, n_chosen)` numbers."""
+            """Return sums of scores with numbers `(n_together, n_rows, n_others, n_chosen)`."""
             crossed = turned @ others.reshape(n_together, n_rows, -1).swapaxes(0, 1)
             crossed = crossed.reshape(n_rows, n_chosen, -1, n_chosen).swapaxes(1, 2)
             return crossed.reshape(n_rows, -1, n_chosen * n_chosen)

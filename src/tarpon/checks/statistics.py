@@ -11,7 +11,7 @@ import numpy as np
 from .._base import arrays
 from .._base.types import Array, Floats
 
-_ALONE, _SECOND = 2.5, 0.7  # what single families count, and those of the second circle
+_ALONE, _SECOND = 2.0, 0.7  # what single families count, and those of the second circle
 _SPIKE, _SLAB = 0.7, 5.0 / 11.0
 _LOG_SLAB = float(np.log(0.3) - 0.5 * np.log(11.0))
 MOMENTS = ("bias", "width", "skewness", "tails")
@@ -142,7 +142,7 @@ def totals(p_values: Floats, weights: Floats) -> Floats:
 
     With the weights :math:`w_f`, which are 0 in the second circle,
 
-    .. math:: \sum_f w_f \log\Big(1 + \frac{0.2}{p_f}\Big) + 2.5 \log\Big(
+    .. math:: \sum_f w_f \log\Big(1 + \frac{0.2}{p_f}\Big) + 2 \log\Big(
         0.3\, \mathrm{mean}_{w_f > 0} \frac{1}{p_f} +
         0.7\, \mathrm{mean}_{w_f = 0} \frac{1}{p_f}\Big) .
 

@@ -79,15 +79,15 @@ class Trends:
         name, values = along
         order = np.argsort(values, kind="stable")
         n_bins = max(1, min(_MOST_BINS, len(values) // _FEWEST_IN_BIN))
-        bins, thirds = np.array_split(order, n_bins), np.array_split(order, 3)
+        bins, n_third = np.array_split(order, n_bins), max(2, len(order) // 3)
         return Trend(
             what,
             tuple(self.names[k] for k in ks),
             name,
             tuple(float(np.median(values[sims])) for sims in bins),
             tuple(error(self.effects.subset(sims)) for sims in bins),
-            error(self.effects.subset(thirds[0])),
-            error(self.effects.subset(thirds[-1])),
+            error(self.effects.subset(order[:n_third])),
+            error(self.effects.subset(order[-n_third:])),
             p_value,
         )
 
