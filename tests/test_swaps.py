@@ -387,6 +387,73 @@ def test_wrong_posteriors_are_rejected_beyond_the_level():
     assert rejected == 10
 
 
+def of_every_family(n_studies, study):
+    """Return exact p-values of small studies, by family, and of all families together."""
+    found = []
+    with threads.one_thread_each():  # such small matrices are not worth a second thread
+        for seed in range(n_studies):
+            samples, theta, x = study(seed)
+            rng = np.random.default_rng(seed)
+            sums = families.swapped(Simulations(samples, theta), {}, x, n_swaps=19, rng=rng)
+            by_family = families.families(sums)
+            numbers = np.column_stack(list(by_family.values()))
+            combined = statistics.combine(numbers, families.weights(by_family))
+            found.append(dict(zip(by_family, combined.single, strict=True)))
+            found[-1]["all together"] = combined.p_value
+    return {name: np.array([p[name] for p in found]) for name in found[0]}
+
+
+def not_uniform(p):
+    """Return whether multiples of 1/20 are no uniform p-values; false at most FALSE_ALARM often."""
+    for k in range(1, 20):
+        tail = FALSE_ALARM / (2 * 19)
+        low, high = binom.ppf([tail, 1 - tail], len(p), 0.05 * k)
+        if not low <= (p <= 0.05 * k + 1e-9).sum() <= high:
+            return True
+    return False
+
+
+def tiny(seed):
+    """Return 20 exact posteriors of three parameters, for data with five columns."""
+    rng = np.random.default_rng([seed, 1])
+    x = rng.normal(size=(20, 5))
+    mean = 0.6 * x[:, :3] + 0.3 * x[:, 2:]
+    points = mean + np.exp(0.3 * x[:, :1]) * rng.normal(size=(10, 20, 3))
+    return points[1:], points[0], x
+
+
+class TestEveryFamily:
+    # `products`, `triples` and the like, which `SEES` describes, are all there.
+    NAMES = set(families.SEES) - {"density", "ties"} | {"all together"}
+
+    def test_p_values_of_exact_posteriors_are_uniform(self):
+        p = of_every_family(300, tiny)
+        assert set(p) == self.NAMES
+        assert [name for name in p if not_uniform(p[name])] == []
+
+    def test_p_values_of_narrow_posteriors_are_not(self):
+        def narrow(seed):
+            samples, theta, x = tiny(seed)
+            return samples.mean(axis=0) + 0.5 * (samples - samples.mean(axis=0)), theta, x
+
+        p = of_every_family(60, narrow)
+        flawed = {name for name in p if not_uniform(p[name])}
+        assert flawed >= {"width", "scale", "centre", "all together"}
+
+    def test_p_values_are_not_if_features_know_the_truths(self):
+        """The twin that must fail: exact posteriors, but data that were made of the truths."""
+
+        def told(seed):
+            samples, theta, x = tiny(seed)
+            error = theta - samples.mean(axis=0)
+            return samples, theta, np.column_stack([error, error[:, :1] * error[:, 1:]])
+
+        p = of_every_family(60, told)
+        flawed = {name for name in p if not_uniform(p[name])}
+        assert flawed >= {"data", "all data", "all together"}
+        assert not flawed & {"bias", "width", "marginals", "pairs", "triples"}  # see no data
+
+
 @pytest.mark.slow
 def test_the_number_of_threads_changes_nothing():
     code = (
