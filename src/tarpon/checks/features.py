@@ -17,6 +17,7 @@ from ..simulations import shapes
 
 MOST_PLAIN, MOST_PRODUCTS, MOST_WAVES, MOST_LEADING = 64, 300, 32, 8
 _MOST_SUMS = 2**15  # of features times parameters
+_ROUNDING = 1e-6  # the relative size below which differences are taken for rounding
 _CLEAR = 3  # times the noise from which a feature goes with a posterior mean
 _MOST_GUIDING = 64  # directions of posterior means that data are compared with
 _ROW_BYTES = 16 * 2**20
@@ -74,7 +75,9 @@ class Features:
             guides=self.guides[where],
         )
 
-    def namer(self, data: Array | None, label: str, names: tuple[str, ...]) -> Callable[[int], str]:
+    def namer(
+        self, data: Array | None, label: str, names: tuple[str, ...]
+    ) -> Callable[[int], str]:
         """Return a function that names a plain feature or a product."""
 
         def name(k: int) -> str:
@@ -100,7 +103,8 @@ def place(shape: tuple[int, ...], column: int, label: str) -> str:
 def n_features(n_columns: int, n_chosen: int) -> tuple[int, int, int]:
     """Return the largest numbers of plain features, products and waves of data."""
     plain = min(MOST_PLAIN, n_columns)
-    return plain, _n_products(plain, n_chosen), MOST_WAVES
+    # Fewer plain features, where columns never vary, may leave room for more products.
+    return plain, max(_n_products(n, n_chosen) for n in range(plain + 1)), MOST_WAVES
 
 
 def _n_products(n_plain: int, n_chosen: int) -> int:
@@ -125,7 +129,10 @@ def features(data: Array | None, centres: Floats, n_chosen: int, rng: Generator)
     plain, share, guides, columns, principal = found
     telling = _telling(plain, means)
     pairs = _pairs(telling, _n_products(plain.shape[1], n_chosen))
-    products = _standard_or_zero(plain[:, pairs[:, 0]] * plain[:, pairs[:, 1]])
+    products = plain[:, pairs[:, 0]] * plain[:, pairs[:, 1]]
+    # The square of a column with two values is constant, or would be without rounding.
+    products[:, products.std(axis=0) < _ROUNDING] = 0.0
+    products = _standard_or_zero(products)
     waves, weights = _waves(plain, rng)
     return Features(
         np.ascontiguousarray(np.concatenate([plain, products, waves], axis=1), dtype=np.float32),
@@ -182,12 +189,15 @@ def _shrunk(products: Floats, n_rows: int) -> Floats:
 
 def _beyond(guides: Floats, means: Floats) -> Floats:
     """Return what guides say beyond the posterior means, standardised."""
-    known, _ = _leading(means)
+    (known, _), rest = _leading(means), guides
     known = known[:, : max(1, len(means) // 5)]
     if known.size:
-        guides = guides - known @ np.linalg.lstsq(known, guides, rcond=1e-6)[0]
-    own = (means * guides).sum(axis=0) / np.maximum((means**2).sum(axis=0), 1e-300)
-    return _standard_or_zero(guides - own * means)
+        rest = rest - known @ np.linalg.lstsq(known, rest, rcond=1e-6)[0]
+    own = (means * rest).sum(axis=0) / np.maximum((means**2).sum(axis=0), 1e-300)
+    rest = rest - own * means
+    # Rounding would depend on the order of the points, that is, on which of them is the truth.
+    rest[:, rest.std(axis=0) <= _ROUNDING * guides.std(axis=0)] = 0.0
+    return _standard_or_zero(rest)
 
 
 def _telling(plain: Floats, means: Floats) -> Ints:
