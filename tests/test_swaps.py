@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -246,6 +246,36 @@ def test_sums_are_those_of_their_definition(n_threads, monkeypatch):
     values, sums = rng.normal(size=(6, 14, 3)).astype("f4"), np.ones((50, 3), dtype="f4")
     _swaps.add_values(values, slots, sums)
     np.testing.assert_allclose(sums - 1, values[every, slots].sum(axis=1), rtol=1e-4, atol=1e-5)
+    assert max(used) == n_threads
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_products_are_those_of_their_definition(n_threads, monkeypatch):
+    """Also of features with a mean, which those of the data have not."""
+    used = in_threads(monkeypatch, n_threads)
+    monkeypatch.setattr(_swaps, "_SIMS_CACHED", 4)
+    monkeypatch.setattr(_swaps, "_CACHED", 500)
+    rng = np.random.default_rng(0)
+    found = few_features(small(), 3)
+    found = replace(found, values=found.values + 2, means=found.means - 1)
+    t, slots = rng.normal(size=(21, 8, 3)).astype("f4"), rng.integers(8, size=(50, 21))
+    shapes = products.Sizes.of(3, found).shapes()
+    sums = {name: np.ones((50, *shape), "f4") for name, shape in shapes.items()}
+    products.add(sums, t, slots, found, np.array([0, 1, 2]), np.array([0.7, -0.4]))
+    t = t[np.arange(21), slots].astype(float)  # (n_rows, n_sims, n_chosen)
+    both, a, b = np.einsum("bik,bim->bikm", t, t), *np.triu_indices(3)
+    cubes = np.einsum("bikm,bin->bkmn", both, t)
+    wanted = {
+        "data": np.einsum("bik,if->bkf", t, found.values),
+        "data_width": np.einsum("bik,if->bkf", 0.7 * t**2 - 0.4, found.values[:, :3]),
+        "pairs": both.sum(axis=1)[:, a, b],
+        "pairs_by_own": np.einsum("bikm,im->bkm", both, found.means),
+        "pairs_by_data": np.einsum("bip,if->bfp", both[..., a, b], found.values[:, found.leading]),
+        "triples": np.stack([cubes[:, k, m, n] for k, m, n in products.triples(3)], axis=1),
+    }
+    assert list(wanted) == list(sums)
+    for name, values in wanted.items():
+        np.testing.assert_allclose(sums[name] - 1, values, rtol=1e-4, atol=1e-3, err_msg=name)
     assert max(used) == n_threads
 
 
