@@ -434,7 +434,7 @@ def of_every_family(n_studies, study):
 
 
 def not_uniform(p):
-    """Return whether multiples of 1/20 are no uniform p-values; false at most FALSE_ALARM often."""
+    """Return whether p-values are not uniform; if they are, True at most FALSE_ALARM often."""
     for k in range(1, 20):
         tail = FALSE_ALARM / (2 * 19)
         low, high = binom.ppf([tail, 1 - tail], len(p), 0.05 * k)
@@ -474,7 +474,7 @@ class TestEveryFamily:
         """The twin that must fail: exact posteriors, but data that were made of the truths."""
 
         def told(seed):
-            samples, theta, x = tiny(seed)
+            samples, theta, _ = tiny(seed)
             error = theta - samples.mean(axis=0)
             return samples, theta, np.column_stack([error, error[:, :1] * error[:, 1:]])
 
