@@ -15,7 +15,7 @@ import tarpon
 from tarpon import Simulations, references
 from tarpon._base import arguments
 from tarpon._base.text import Estimate
-from tarpon.checks import families, labellings, words
+from tarpon.checks import features, labellings, words
 from tarpon.checks.flaws import Finding, Kind
 from tarpon.checks.parameters import measure
 from tarpon.checks.power import Detectable
@@ -423,7 +423,7 @@ class TestSizes:
         with pytest.raises(ValueError, match=r"`n_swaps` = 1000000000 would take about .* TB"):
             tarpon.check(sims, n_swaps=10**9)
         assert time.monotonic() - start < 5
-        labellings.affordable_swaps(9_999, sims, 3)
+        labellings.affordable_swaps(9_999, sims)
 
     @pytest.mark.slow
     def test_the_memory_of_swaps_is_known_beforehand(self, monkeypatch):
@@ -466,19 +466,27 @@ class TestObservations:
         x = rng.normal(size=(80, 6)) @ (strength * rng.normal(size=(6, 300)))
         x += 0.01 * rng.normal(size=x.shape)
         x[:, 7] = 5.0  # never varies, and counts for nothing
-        usual = families.features(x, np.random.default_rng(0))
-        monkeypatch.setattr(families, "_WIDE", 200)
+        centres = x[:, :2] + rng.normal(size=(80, 2))
+
+        def found(data):
+            return features.features(data, centres, 2, np.random.default_rng(0))
+
+        usual = found(x)
+        monkeypatch.setattr(features, "_WIDE", 200)
         np.save(tmp_path / "x.npy", x)
         stored = Simulations(
             np.zeros((9, 80, 1)), np.ones((80, 1)), x=np.load(tmp_path / "x.npy", mmap_mode="r")
         ).x
         for data in (x, x.reshape(80, 20, 15), np.asfortranarray(x), stored):
-            wide = families.features(data, np.random.default_rng(0))
-            assert wide.shape == usual.shape == (80, 64)
-            overlap = np.linalg.svd(wide[:, :6].T @ usual[:, :6] / 80, compute_uv=False)
-            assert overlap.min() > 1 - 1e-6
-        other = families.features(rng.normal(size=x.shape), np.random.default_rng(0))
-        assert np.linalg.svd(other[:, :6].T @ usual[:, :6] / 80, compute_uv=False).min() < 0.9
+            wide = found(data)
+            assert wide.plain == usual.plain == 64
+            assert wide.principal
+            overlap = np.linalg.svd(wide.values[:, :6].T @ usual.values[:, :6] / 80)[1]
+            assert overlap.min() > 1 - 1e-5
+            np.testing.assert_allclose(wide.guides, usual.guides, atol=1e-4)
+            np.testing.assert_allclose(wide.share[:6], usual.share[:6], rtol=1e-4)
+        other = found(rng.normal(size=x.shape)).values[:, :6]
+        assert np.linalg.svd(other.T @ usual.values[:, :6] / 80)[1].min() < 0.9
 
     def test_a_flaw_that_follows_wide_observations_is_seen(self):
         sims = zoo("prior", n_dims=2, n_sims=300, rng=0)

@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 from tarpon.backends import _kernels, _numpy, _rows, _swaps
+from tarpon.checks.statistics import components, polynomials
 
 KERNELS = {
     _kernels: ["smaller_rows", "extent_rows"],
-    _swaps: [f"_{name}_kernel" for name in ("rank", "weighted", "moments", "values", "products")],
+    _swaps: [
+        *("_key", "_pack", "_place", "_packed_kernel", "_rank_kernel", "_weighted_kernel"),
+        *("_moments_kernel", "_mean_kernel", "_along_kernel", "_values_kernel"),
+    ],
 }
 N_COLUMNS = _kernels.N_COLUMNS
 
@@ -83,19 +87,24 @@ def test_counts_are_those_of_the_definition(monkeypatch, order, dtype, n_draws, 
 def swaps():
     """Return what every kernel of the swap test gives, with ties and points that are played."""
     rng = np.random.default_rng(1)
-    scores = rng.integers(6, size=(3, 12, 2)).astype("f4")
+    scores = rng.integers(-3, 3, size=(3, 12, 2)).astype("f4")
+    scores[0, 1], scores[1, 2, 0], scores[2, 0, 1] = -0.0, np.inf, -np.inf
     played = rng.integers(9, size=(3, 3))
     weights = rng.uniform(size=(3, 9)) * rng.integers(2, size=(3, 9))
-    slots, others = rng.integers(12, size=(4, 3)), rng.normal(size=(3, 2)).astype("f4")
-    table, values = rng.normal(size=(12, 4)).astype("f4"), rng.normal(size=(3, 12, 2)).astype("f4")
-    ranks, tied = _swaps.pooled_ranks(scores, 9, played)
-    moments, sums = np.zeros((4, 4, 2), "f4"), np.zeros((4, 2), "f4")
-    pairs, crossed = np.zeros((4, 2, 2), "f4"), np.zeros((4, 2, 2), "f4")
-    _swaps.add_moments(ranks, slots, table, moments)
-    _swaps.add_values(values, slots, sums)
-    _swaps.add_products(values, slots, others, pairs, crossed)
-    weighted = _swaps.weighted_ranks(scores, weights, played, 9)
-    return ranks, tied, *weighted, moments, sums, pairs, crossed
+    slots, along = rng.integers(12, size=(4, 3)), rng.normal(size=(3, 3, 2)).astype("f4")
+    table = components(9)
+    moments = polynomials(table)
+    ranked = [
+        *_swaps.pooled_scores(scores, 9, played, table[:, 0]),
+        *_swaps.pooled_scores(scores.astype(float), 9, played, table[:, 0]),
+        *_swaps.weighted_scores(scores, weights, played, table[:, 0]),
+    ]
+    sums = [np.zeros((4, *shape), "f4") for shape in ((4, 2), (2, 3, 2), (4,))]
+    _swaps.add_moments(ranked[0], slots, moments, sums[0])
+    _swaps.add_along(ranked[0], slots, moments, along, sums[1])
+    means = _swaps.mean_moments(ranked[0], moments)
+    _swaps.add_values(means, slots, sums[2])
+    return *ranked, means, *sums
 
 
 def test_swaps_are_those_of_the_compiled_kernels(monkeypatch):
@@ -104,3 +113,4 @@ def test_swaps_are_those_of_the_compiled_kernels(monkeypatch):
     for ours, theirs in zip(swaps(), compiled, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     assert compiled[1].any()  # there are ties
+    assert all(np.abs(one).sum() > 0 for one in compiled)

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 import tarpon
 from tarpon import Simulations
-from tarpon.checks import learned
+from tarpon.checks import features, learned
 from tarpon.checks.findings import Kind
 from tarpon.checks.learned import Features, Judgement
 from tarpon.engine import Unfinished
@@ -46,10 +46,17 @@ def study(flaw="none", *, n_sims=1000, n_draws=50, n_dims=3, weighted=False, see
     return Simulations(mean + d, mean + e, x=x, **weights)
 
 
+def known(sims, data, label="x"):
+    """Return the features of data as learned scores receive them."""
+    found = features.features(data, sims.centres(), sims.n_dims, np.random.default_rng(0))
+    return Features.of(found, data, label)
+
+
 def p_value(sims, score=FOLDS, seed=0):
     """Return the p-value of a learned score alone, without the families."""
     rng = np.random.default_rng(seed)
-    return learned.judged({"it": score}, sims, sims.x, rng)[0].judgement.p_value
+    with threadpool_limits(1):
+        return learned.judged({"it": score}, sims, known(sims, sims.x), rng)[0].judgement.p_value
 
 
 def limits(n_studies, level):
@@ -247,27 +254,38 @@ class TestSameNumbers:
 
 
 class TestNames:
+    SIMS = tarpon.problems.zoo("exact", n_sims=30, rng=0)
+
     @pytest.mark.parametrize(
         ("shape", "first", "last"),
         [
             ((), "x", "x"),
             ((2,), "x[0]", "x[1]"),
             ((2, 3), "x[0, 0]", "x[1, 2]"),
-            ((65,), "component 0 of x", "component 28 of x"),
+            ((65,), "principal component 1 of x", "principal component 29 of x"),
         ],
     )
     def test_features_have_the_names_of_their_columns(self, shape, first, last):
-        rng = np.random.default_rng(0)
-        sims = tarpon.problems.zoo("exact", n_sims=30, rng=0)
-        features = Features.of(sims, rng.normal(size=(30, *shape)), rng)
-        assert (features.names[0], features.names[-1]) == (first, last)
-        assert features.values.shape == (30, len(features.names))
+        x = np.random.default_rng(0).normal(size=(30, *shape))
+        found = known(self.SIMS, x)
+        assert (found.names[0], found.names[-1]) == (first, last)
+        assert found.values.shape == (30, len(found.names))
 
     def test_columns_that_never_vary_have_none(self):
-        rng = np.random.default_rng(0)
-        sims = tarpon.problems.zoo("exact", n_sims=30, rng=0)
-        x = np.column_stack([np.ones(30), rng.normal(size=30)])
-        assert Features.of(sims, x, rng).names == ("x[1]",)
+        x = np.column_stack([np.ones(30), np.random.default_rng(0).normal(size=30)])
+        assert known(self.SIMS, x).names == ("x[1]",)
+
+    def test_features_are_the_standardised_columns_alone(self):
+        """Neither products nor waves: learners make their own."""
+        x = np.random.default_rng(0).normal(size=(30, 3))
+        found = known(self.SIMS, x, "summary(x)")
+        assert found.names == ("summary(x)[0]", "summary(x)[1]", "summary(x)[2]")
+        wanted = (x - x.mean(axis=0)) / x.std(axis=0)
+        np.testing.assert_allclose(found.values, wanted, atol=1e-5)
+
+    def test_without_data_there_are_none(self):
+        found = known(self.SIMS, None)
+        assert (found.values.shape, found.names) == ((30, 0), ())
 
 
 def infinite(points, x):

@@ -78,6 +78,27 @@ def test_moments_are_polynomials_of_the_normal_score(n_points):
     np.testing.assert_allclose(table, np.column_stack(known[1:]), atol=1e-5)
 
 
+class TestPolynomials:
+    @pytest.mark.parametrize("n_points", [6, 7, 8, 20, 101, 1000, 4097])
+    def test_polynomials_of_the_normal_score_are_the_moments(self, n_points):
+        table = statistics.components(n_points)
+        moments = statistics.polynomials(table)
+        assert moments.shape == (4, 5)
+        assert moments.dtype == np.float32
+        powers = table[:, :1].astype(float) ** np.arange(5)
+        np.testing.assert_allclose(powers @ moments.T, table, rtol=1e-5, atol=2e-5)
+
+    @pytest.mark.parametrize("n_points", [6, 7, 4097])
+    def test_polynomials_are_even_or_odd(self, n_points):
+        """The kernels evaluate no other powers than these."""
+        moments = statistics.polynomials(statistics.components(n_points))
+        powers = [set(np.flatnonzero(moment).tolist()) for moment in moments]
+        assert powers[0] == {1}
+        for had, may in zip(powers, [{1}, {0, 2}, {1, 3}, {0, 2, 4}], strict=True):
+            assert had <= may
+        assert moments[0, 1] == pytest.approx(1, rel=1e-6)
+
+
 class TestStandardise:
     def test_the_first_rows_have_mean_zero_and_sd_one(self):
         sums = 5 + 3 * np.random.default_rng(0).normal(size=(40, 2, 3))
@@ -123,6 +144,41 @@ class TestEvidence:
         np.testing.assert_allclose(statistics.log_mean_exp(logs), expected)
         np.testing.assert_allclose(statistics.log_mean_exp(logs + 5000), expected + 5000)
         np.testing.assert_allclose(statistics.log_mean_exp(logs - 5000), expected - 5000)
+
+
+def groups(n_rows=6, scale=1.0):
+    rng = np.random.default_rng(3)
+    return [scale * rng.normal(size=(n_rows, *shape)) for shape in ((5,), (3, 4), (), (1, 2, 2))]
+
+
+class TestAnyOf:
+    def test_of_one_group_is_the_mean_of_its_ratios(self):
+        for z in groups():
+            wanted = statistics.log_mean_exp(statistics.log_ratio(z))
+            np.testing.assert_allclose(statistics.any_of(z), wanted, rtol=1e-5, atol=1e-6)
+
+    @pytest.mark.parametrize("dtype", ["f4", "f8"])
+    def test_every_group_counts_the_same(self, dtype):
+        z = [group.astype(dtype) for group in groups(scale=3.0)]
+        means = [np.exp(statistics.log_mean_exp(statistics.log_ratio(group))) for group in z]
+        found = statistics.any_of(*z)
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, np.log(np.mean(means, axis=0)), rtol=1e-5)
+
+    def test_empty_groups_say_nothing(self):
+        first, second, *_ = groups()
+        found = statistics.any_of(first, np.empty((6, 0)), np.empty((6, 3, 0)), second)
+        np.testing.assert_array_equal(found, statistics.any_of(first, second))
+
+    @pytest.mark.parametrize("huge", [20.0, 300.0, 1e6])
+    def test_huge_sums_have_finite_logarithms(self, huge):
+        """Where the exponential of one sum alone would be infinite."""
+        small, large = np.zeros((2, 10)), np.zeros((2, 4))
+        large[1, 2] = -huge
+        found = statistics.any_of(small, large)
+        wanted = statistics.log_ratio(np.array(huge)) - np.log(2 * 4)
+        np.testing.assert_allclose(found[1], wanted, rtol=1e-6)
+        np.testing.assert_allclose(found[0], statistics.log_ratio(np.array(0.0)), rtol=1e-6)
 
 
 class TestTails:
@@ -181,17 +237,28 @@ class TestCombine:
     def test_totals_are_sums_of_logarithms(self):
         p = np.array([[1.0, 0.5, 0.01], [0.2, 0.2, 0.2]])
         expected = [
-            np.log(1.2) + 2 * np.log(1.4) + 0.5 * np.log(21),
-            3.5 * np.log(2),
+            np.log(1.2) + 2 * np.log(1.4) + 0.5 * np.log(21) + 2.5 * np.log(0.3 * 103 / 3),
+            3.5 * np.log(2) + 2.5 * np.log(0.3 * 5),
         ]
         np.testing.assert_allclose(statistics.totals(p, self.weights), expected)
+
+    def test_families_of_the_second_circle_count_in_the_mean_alone(self):
+        p = np.array([[1.0, 0.5, 0.01, 0.1], [0.2, 0.2, 0.2, 0.001]])
+        expected = [
+            np.log(1.2) + 2 * np.log(21) + 2.5 * np.log(0.3 * 101 / 2 + 0.7 * 12 / 2),
+            3 * np.log(2) + 2.5 * np.log(0.3 * 5 + 0.7 * 1005 / 2),
+        ]
+        weights = np.array([1.0, 0.0, 2.0, 0.0])
+        np.testing.assert_allclose(statistics.totals(p, weights), expected)
+        alone = statistics.totals(p[:, 1::2], np.zeros(2))
+        np.testing.assert_allclose(alone, 2.5 * np.log(0.7 * np.array([6, 502.5])))
 
     @pytest.mark.parametrize("real", range(25))
     def test_every_row_may_be_the_real_one(self, real):
         numbers = np.roll(self.numbers, -real, axis=0)
         combined = statistics.combine(numbers, self.weights)
         p = statistics.row_p_values(numbers, 25)
-        total = np.log1p(0.2 / p) @ self.weights
+        total = np.log1p(0.2 / p) @ self.weights + 2.5 * np.log(0.3 * (1 / p).mean(axis=1))
         assert combined.p_value == (total >= total[0] - 1e-9).sum() / 25
         assert combined.single.tolist() == [(c >= c[0]).sum() / 25 for c in numbers.T]
         smallest = p.min(axis=1)

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import tarpon
 from tarpon import Simulations
 from tarpon._base import threads
 from tarpon.backends import _swaps
-from tarpon.checks import families, labellings, statistics, swaps
+from tarpon.checks import families, features, labellings, products, statistics, swaps
 from tarpon.checks.labellings import Part
 from tarpon.engine import Unfinished
 from tarpon.regions import FromCentre, HalfLines, Scores, Values
@@ -27,86 +27,113 @@ def none_played(n_sims):
     return np.empty((n_sims, 0), dtype=np.int64)
 
 
+def pooled_ranks(scores, n_points, played):
+    """Return the ranks themselves: a table in which every rank stands for itself."""
+    return _swaps.pooled_scores(scores, n_points, played, np.arange(n_points, dtype="f4"))
+
+
+def weighted_ranks(scores, weights, played, n_levels):
+    return _swaps.weighted_scores(scores, weights, played, np.arange(n_levels, dtype="f4"))
+
+
 class TestPooledRanks:
-    def test_pooled_ranks_are_ordinary_ranks_without_ties(self):
-        scores = np.random.default_rng(0).normal(size=(5, 30, 4))
-        ranks, tied = _swaps.pooled_ranks(scores, 30, none_played(5))
+    @pytest.mark.parametrize("dtype", ["f4", "f8"])
+    def test_pooled_ranks_are_ordinary_ranks_without_ties(self, dtype):
+        scores = np.random.default_rng(0).normal(size=(5, 30, 4)).astype(dtype)
+        ranks, tied = pooled_ranks(scores, 30, none_played(5))
         np.testing.assert_array_equal(ranks, rankdata(scores, axis=1) - 1)
         assert not tied.any()
 
-    @pytest.mark.parametrize("n_threads", ["1", "2"])
+    @pytest.mark.parametrize("dtype", ["f4", "f8"])
+    def test_numbers_of_the_table_stand_for_the_ranks(self, dtype):
+        rng = np.random.default_rng(0)
+        scores = rng.integers(9, size=(5, 34, 4)).astype(dtype)
+        played, weights = rng.integers(30, size=(5, 4)), rng.uniform(size=(5, 30))
+        table = statistics.components(30)[:, 0]
+        ranks, _ = pooled_ranks(scores, 30, played)
+        found, _ = _swaps.pooled_scores(scores, 30, played, table)
+        assert (found.dtype, found.shape) == (np.float32, scores.shape)
+        np.testing.assert_array_equal(found, table[ranks.astype(int)])
+        levels, _ = weighted_ranks(scores, weights, played, 30)
+        found, _ = _swaps.weighted_scores(scores, weights, played, table)
+        np.testing.assert_array_equal(found, table[levels.astype(int)])
+
+    @pytest.mark.parametrize("n_threads", ["1", "2", "3"])
+    @pytest.mark.parametrize("dtype", ["f4", "f8"])
     def test_pooled_ranks_do_not_depend_on_threads_that_share_the_work(
-        self, n_threads, monkeypatch
+        self, dtype, n_threads, monkeypatch
     ):
         monkeypatch.setenv("TARPON_THREADS", n_threads)
         monkeypatch.setattr(threads, "_THREAD_BYTES", 1)
-        scores, played = np.random.default_rng(0).normal(size=(9, 30, 4)), np.arange(18) % 28
-        ranks, _ = _swaps.pooled_ranks(scores, 28, played.reshape(9, 2))
-        weighted, _ = _swaps.weighted_ranks(scores, np.ones((9, 28)), played.reshape(9, 2), 28)
+        scores = np.random.default_rng(0).normal(size=(9, 30, 4)).astype(dtype)
+        played = (np.arange(18) % 28).reshape(9, 2)
+        ranks, _ = pooled_ranks(scores, 28, played)
+        weighted, _ = weighted_ranks(scores, np.ones((9, 28)), played, 28)
         np.testing.assert_array_equal(ranks[:, :28], rankdata(scores[:, :28], axis=1) - 1)
         np.testing.assert_array_equal(weighted, ranks)
 
-    @pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+    @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i8"])
     def test_the_earlier_of_equal_scores_ranks_lower(self, dtype):
         scores = np.random.default_rng(0).integers(4, size=(6, 25, 3)).astype(dtype)
-        ranks, tied = _swaps.pooled_ranks(scores, 25, none_played(6))
+        ranks, tied = pooled_ranks(scores, 25, none_played(6))
         expected = np.argsort(np.argsort(scores, axis=1, kind="stable"), axis=1, kind="stable")
         np.testing.assert_array_equal(ranks, expected)
         assert (tied == 3).all()
 
-    def test_extra_points_rank_as_if_they_stood_for_the_played_ones(self):
+    @pytest.mark.parametrize("dtype", ["f4", "f8"])
+    def test_extra_points_rank_as_if_they_stood_for_the_played_ones(self, dtype):
         rng = np.random.default_rng(1)
-        scores, extra = rng.normal(size=(4, 20, 2)), rng.normal(size=(4, 7, 2))
+        scores, extra = (rng.normal(size=(4, n, 2)).astype(dtype) for n in (20, 7))
         played = rng.integers(20, size=(4, 7))
-        ranks, _ = _swaps.pooled_ranks(np.concatenate([scores, extra], axis=1), 20, played)
+        ranks, _ = pooled_ranks(np.concatenate([scores, extra], axis=1), 20, played)
         for i in range(4):
             for e in range(7):
                 others = np.delete(scores[i], played[i, e], axis=0)
                 np.testing.assert_array_equal(ranks[i, 20 + e], (others < extra[i, e]).sum(axis=0))
 
-    def test_a_copy_of_the_played_point_changes_nothing(self):
-        scores = np.random.default_rng(1).normal(size=(4, 20, 2))
+    @pytest.mark.parametrize("dtype", ["f4", "f8"])
+    def test_a_copy_of_the_played_point_changes_nothing(self, dtype):
+        scores = np.random.default_rng(1).normal(size=(4, 20, 2)).astype(dtype)
         played = np.array([[3], [0], [19], [7]])
         copies = scores[np.arange(4), played[:, 0]][:, None]
-        ranks, _ = _swaps.pooled_ranks(np.concatenate([scores, copies], axis=1), 20, played)
+        ranks, _ = pooled_ranks(np.concatenate([scores, copies], axis=1), 20, played)
         np.testing.assert_array_equal(ranks[:, 20], ranks[np.arange(4), played[:, 0]])
 
-    def test_an_extra_point_among_equal_ones_takes_the_place_that_it_plays(self):
+    @pytest.mark.parametrize("dtype", ["f4", "f8"])
+    def test_an_extra_point_among_equal_ones_takes_the_place_that_it_plays(self, dtype):
         rng = np.random.default_rng(0)
-        scores = rng.integers(5, size=(4, 30, 3)).astype(float)
+        scores = rng.integers(5, size=(4, 30, 3)).astype(dtype)
         played = rng.integers(30, size=(4, 6))
-        extra = rng.integers(5, size=(4, 6, 3)).astype(float)
+        extra = rng.integers(5, size=(4, 6, 3)).astype(dtype)
         both = np.concatenate([scores, extra], axis=1)
-        ranks, _ = _swaps.pooled_ranks(both, 30, played)
-        weighted, _ = _swaps.weighted_ranks(both, np.ones((4, 30)), played, 30)
+        ranks, _ = pooled_ranks(both, 30, played)
+        weighted, _ = weighted_ranks(both, np.ones((4, 30)), played, 30)
         for i, e in np.ndindex(4, 6):
             there = scores[i : i + 1].copy()
             there[0, played[i, e]] = extra[i, e]
-            wanted, _ = _swaps.pooled_ranks(there, 30, none_played(1))
+            wanted, _ = pooled_ranks(there, 30, none_played(1))
             assert ranks[i, 30 + e].tolist() == wanted[0, played[i, e]].tolist()
             assert weighted[i, 30 + e].tolist() == ranks[i, 30 + e].tolist()
 
-    def test_extra_points_are_tied_where_the_played_ones_are(self):
+    @pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+    def test_extra_points_are_tied_where_the_played_ones_are(self, dtype):
         rng = np.random.default_rng(2)
         scores, played = rng.integers(4, size=(3, 9, 5)), rng.integers(6, size=(3, 3))
-        ranks, tied = _swaps.pooled_ranks(scores, 6, played)
+        ranks, tied = pooled_ranks(scores.astype(dtype), 6, played)
         for i in range(3):
             for j in range(6):
                 alone = [(scores[i, :6, k] == scores[i, j, k]).sum() == 1 for k in range(5)]
                 assert tied[i, j] == 5 - sum(alone)
             assert tied[i, 6:].tolist() == tied[i, played[i]].tolist()
-        assert (ranks.dtype, tied.dtype) == (np.uint16, np.int32)
+        assert (ranks.dtype, tied.dtype) == (np.float32, np.int32)
 
-    def test_pooled_ranks_of_very_many_points_fit(self, monkeypatch):
-        # As Python, since compiling it for one test takes longer than running it.
-        kernel = getattr(_swaps._rank_kernel, "py_func", _swaps._rank_kernel)
-        monkeypatch.setattr(_swaps, "_rank_kernel", kernel)
-        scores = np.arange(2**16 + 1)[None, ::-1, None]
-        ranks, _ = _swaps.pooled_ranks(scores, 2**16, np.array([[5]]))
-        assert ranks.dtype == np.uint32
+    @pytest.mark.parametrize("dtype", ["f4", "i8"])
+    def test_pooled_ranks_of_very_many_points_fit(self, dtype):
+        scores = np.arange(2**16 + 1)[None, ::-1, None].astype(dtype)
+        ranks, tied = pooled_ranks(scores, 2**16, np.array([[5]]))
         np.testing.assert_array_equal(ranks[0, : 2**16, 0], np.arange(2**16)[::-1])
-        ranks, _ = _swaps.pooled_ranks(scores[:, 1:], 2**16 - 1, np.array([[5]]))
-        assert ranks.dtype == np.uint16
+        assert ranks[0, 2**16, 0] == 0
+        assert not tied.any()
 
     @pytest.mark.parametrize(
         ("given", "kept"),
@@ -118,35 +145,158 @@ class TestPooledRanks:
     @pytest.mark.parametrize("dtype", ["f8", "i8"])
     def test_pooled_ranks_distinguish_numbers_that_are_close(self, dtype):
         scores = np.array([2**53 - 1, 2**53 - 3, 2**53 - 2]).astype(dtype)[None, :, None]
-        assert _swaps.pooled_ranks(scores, 3, none_played(1))[0].ravel().tolist() == [2, 0, 1]
-        ranks, _ = _swaps.weighted_ranks(scores, np.ones((1, 3)), none_played(1), 3)
+        assert pooled_ranks(scores, 3, none_played(1))[0].ravel().tolist() == [2, 0, 1]
+        ranks, _ = weighted_ranks(scores, np.ones((1, 3)), none_played(1), 3)
         assert ranks.ravel().tolist() == [2, 0, 1]
 
 
-@pytest.mark.parametrize("n_threads", ["1", "2"])
-def test_sums_are_those_of_their_definition(n_threads, monkeypatch):
-    monkeypatch.setenv("TARPON_THREADS", n_threads)
-    monkeypatch.setattr(threads, "_THREAD_BYTES", 1)
-    rng = np.random.default_rng(0)
-    ranks = rng.integers(11, size=(6, 11, 3)).astype(np.uint16)
-    slots, table = rng.integers(11, size=(5, 6)), rng.normal(size=(11, 4)).astype("f4")
-    every = np.arange(6)
-    moments = np.zeros((5, 4, 3), dtype="f4")
-    _swaps.add_moments(ranks, slots, table, moments)
-    expected = table[ranks[every, slots]].sum(axis=1).swapaxes(1, 2)
-    np.testing.assert_allclose(moments, expected, rtol=1e-4, atol=1e-5)
-    values, others = rng.normal(size=(6, 11, 3)).astype("f4"), rng.normal(size=(6, 2)).astype("f4")
-    sums = np.zeros((5, 3), dtype="f4")
-    _swaps.add_values(values, slots, sums)
-    np.testing.assert_allclose(sums, values[every, slots].sum(axis=1), rtol=1e-4, atol=1e-5)
-    pairs, crossed = np.zeros((5, 3, 3), dtype="f4"), np.zeros((5, 3, 2), dtype="f4")
-    _swaps.add_products(values, slots, others, pairs, crossed)
-    chosen = values[every, slots]
-    upper = np.triu(np.einsum("bik,bil->bkl", chosen, chosen), 1)
-    np.testing.assert_allclose(pairs, upper, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(
-        crossed, np.einsum("bik,il->bkl", chosen, others), rtol=1e-4, atol=1e-5
+def hostile(dtype, shape, seed=0):
+    """Return numbers with ties, zeros of both signs, infinities, denormals and neighbours."""
+    limits = np.finfo(dtype)
+    some = [0, limits.smallest_subnormal, 3 * limits.smallest_subnormal, limits.tiny, limits.max]
+    some += [np.inf, 1, np.nextafter(np.array(1, dtype), np.array(2, dtype)), limits.tiny / 2]
+    some = np.array(some, dtype=dtype)
+    rng = np.random.default_rng(seed)
+    return np.where(
+        rng.uniform(size=shape) < 0.8,
+        rng.choice(np.concatenate([some, -some]), size=shape),
+        rng.normal(size=shape).astype(dtype),
     )
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4"])
+class TestPackedKeys:
+    """32-bit floats are ranked by sorting their bits, 64-bit ones by comparing them."""
+
+    def test_packed_keys_sort_as_numbers_do(self, dtype):
+        numbers = hostile(dtype, 300).astype("f4")
+        keys = np.empty((1, 1, 300), np.uint64)
+        _swaps._pack(numbers.view(np.uint32)[None, None], keys)
+        order = np.argsort(keys[0, 0])
+        np.testing.assert_array_equal(order, np.argsort(numbers, kind="stable"))
+        np.testing.assert_array_equal(keys[0, 0] & np.uint64(2**32 - 1), np.arange(300))
+        of_zeros = keys[0, 0, numbers == 0] >> np.uint64(32)
+        assert np.signbit(numbers[numbers == 0]).any()
+        assert len(set(of_zeros.tolist())) == 1
+
+    @pytest.mark.parametrize("n_points", [1, 2, 6, 40])
+    def test_packed_keys_rank_as_comparing_does(self, dtype, n_points):
+        rng = np.random.default_rng(4)
+        scores = hostile(dtype, (30, n_points + 5, 4))
+        played = rng.integers(n_points, size=(30, 5))
+        ranks, tied = pooled_ranks(scores, n_points, played)
+        by_comparing, tied_too = pooled_ranks(scores.astype("f8"), n_points, played)
+        np.testing.assert_array_equal(ranks, by_comparing)
+        np.testing.assert_array_equal(tied, tied_too)
+        if n_points == 40:
+            assert tied.any()
+            assert not tied.all()
+
+    def test_packed_keys_rank_by_the_definition(self, dtype):
+        scores = hostile(dtype, (5, 20, 3))
+        ranks, tied = pooled_ranks(scores, 20, none_played(5))
+        for i in range(5):
+            wanted, wanted_tied = ranked(scores[i], None)
+            np.testing.assert_array_equal(ranks[i], wanted)
+            np.testing.assert_array_equal(tied[i], wanted_tied)
+
+    def test_planted_points_rank_as_if_they_had_been_there(self, dtype):
+        rng = np.random.default_rng(5)
+        scores, played = hostile(dtype, (6, 18, 3)), rng.integers(12, size=(6, 6))
+        ranks, _ = pooled_ranks(scores, 12, played)
+        for i, e in np.ndindex(6, 6):
+            there = scores[i, :12].copy()
+            there[played[i, e]] = scores[i, 12 + e]
+            assert ranks[i, 12 + e].tolist() == ranked(there, None)[0][played[i, e]].tolist()
+
+
+def in_threads(monkeypatch, n_threads):
+    """Let so many threads share all work, however little, and return how many did each time."""
+    used, share = [], threads.share
+
+    def counted(run, n_items, n_threads, results):
+        used.append(n_threads)
+        share(run, n_items, n_threads, results)
+
+    monkeypatch.setenv("TARPON_THREADS", str(n_threads))
+    monkeypatch.setattr(threads, "_THREAD_BYTES", 1)
+    monkeypatch.setattr(threads, "share", counted)
+    monkeypatch.setattr(_swaps, "_ROWS_SHARED", 16)
+    return used
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_sums_are_those_of_their_definition(n_threads, monkeypatch):
+    used = in_threads(monkeypatch, n_threads)
+    rng = np.random.default_rng(0)
+    table = statistics.components(11)
+    moments = statistics.polynomials(table)
+    ranks, slots = rng.integers(11, size=(6, 14, 3)), rng.integers(14, size=(50, 6))
+    scores, every = table[ranks, 0], np.arange(6)
+    of_rows = table[ranks[every, slots]].astype(float)  # (n_rows, n_sims, n_scores, 4)
+    sums = np.ones((50, 4, 3), dtype="f4")
+    _swaps.add_moments(scores, slots, moments, sums)
+    np.testing.assert_allclose(sums - 1, of_rows.sum(axis=1).swapaxes(1, 2), atol=1e-4)
+    means = _swaps.mean_moments(scores, moments)
+    np.testing.assert_allclose(means, table[ranks].mean(axis=2), atol=1e-5)
+    along, sums = rng.normal(size=(6, 2, 3)).astype("f4"), np.ones((50, 2, 2, 3), dtype="f4")
+    _swaps.add_along(scores, slots, moments, along, sums)
+    wanted = np.einsum("bikm,iwk->bmwk", of_rows[..., :2], along)
+    np.testing.assert_allclose(sums - 1, wanted, atol=1e-4)
+    values, sums = rng.normal(size=(6, 14, 3)).astype("f4"), np.ones((50, 3), dtype="f4")
+    _swaps.add_values(values, slots, sums)
+    np.testing.assert_allclose(sums - 1, values[every, slots].sum(axis=1), rtol=1e-4, atol=1e-5)
+    assert max(used) == n_threads
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_products_are_those_of_their_definition(n_threads, monkeypatch):
+    """Also of features with a mean, which those of the data have not."""
+    used = in_threads(monkeypatch, n_threads)
+    monkeypatch.setattr(_swaps, "_SIMS_CACHED", 4)
+    monkeypatch.setattr(_swaps, "_CACHED", 500)
+    rng = np.random.default_rng(0)
+    found = few_features(small(), 3)
+    found = replace(found, values=found.values + 2, means=found.means - 1)
+    t, slots = rng.normal(size=(21, 8, 3)).astype("f4"), rng.integers(8, size=(50, 21))
+    shapes = products.Sizes.of(3, found).shapes()
+    sums = {name: np.ones((50, *shape), "f4") for name, shape in shapes.items()}
+    products.add(sums, t, slots, found, np.array([0, 1, 2]), np.array([0.7, -0.4]))
+    t = t[np.arange(21), slots].astype(float)  # (n_rows, n_sims, n_chosen)
+    both, a, b = np.einsum("bik,bim->bikm", t, t), *np.triu_indices(3)
+    cubes = np.einsum("bikm,bin->bkmn", both, t)
+    wanted = {
+        "data": np.einsum("bik,if->bkf", t, found.values),
+        "data_width": np.einsum("bik,if->bkf", 0.7 * t**2 - 0.4, found.values[:, :3]),
+        "pairs": both.sum(axis=1)[:, a, b],
+        "pairs_by_own": np.einsum("bikm,im->bkm", both, found.means),
+        "pairs_by_data": np.einsum("bip,if->bfp", both[..., a, b], found.values[:, found.leading]),
+        "triples": np.stack([cubes[:, k, m, n] for k, m, n in products.triples(3)], axis=1),
+    }
+    assert list(wanted) == list(sums)
+    for name, values in wanted.items():
+        np.testing.assert_allclose(sums[name] - 1, values, rtol=1e-4, atol=1e-3, err_msg=name)
+    assert max(used) == n_threads
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize(
+    ("n_rows", "n_sims", "n_numbers"), [(1, 1, 1), (50, 30, 7), (9, 8, 10**6)]
+)
+def test_rows_are_cut_so_that_caches_hold_them(n_rows, n_sims, n_numbers, n_threads, monkeypatch):
+    in_threads(monkeypatch, n_threads)
+    monkeypatch.setattr(_swaps, "_SIMS_CACHED", 8)
+    monkeypatch.setattr(_swaps, "_CACHED", 200)
+    seen = np.zeros((n_rows, n_sims), int)
+    parts = []
+
+    def run(rows, sims):
+        seen[rows, sims] += 1
+        parts.append((rows.stop - rows.start) * (sims.stop - sims.start) * n_numbers)
+
+    _swaps.over_rows(run, n_rows, n_sims, n_numbers)
+    assert (seen == 1).all()
+    assert max(parts) <= max(200, 8 * n_numbers)
 
 
 class TestWhitening:
@@ -267,6 +417,73 @@ def test_wrong_posteriors_are_rejected_beyond_the_level():
     assert rejected == 10
 
 
+def of_every_family(n_studies, study):
+    """Return exact p-values of small studies, by family, and of all families together."""
+    found = []
+    with threads.one_thread_each():  # such small matrices are not worth a second thread
+        for seed in range(n_studies):
+            samples, theta, x = study(seed)
+            rng = np.random.default_rng(seed)
+            sums = families.swapped(Simulations(samples, theta), {}, x, n_swaps=19, rng=rng)
+            by_family = families.families(sums)
+            numbers = np.column_stack(list(by_family.values()))
+            combined = statistics.combine(numbers, families.weights(by_family))
+            found.append(dict(zip(by_family, combined.single, strict=True)))
+            found[-1]["all together"] = combined.p_value
+    return {name: np.array([p[name] for p in found]) for name in found[0]}
+
+
+def not_uniform(p):
+    """Return whether p-values are not uniform; if they are, True at most FALSE_ALARM often."""
+    for k in range(1, 20):
+        tail = FALSE_ALARM / (2 * 19)
+        low, high = binom.ppf([tail, 1 - tail], len(p), 0.05 * k)
+        if not low <= (p <= 0.05 * k + 1e-9).sum() <= high:
+            return True
+    return False
+
+
+def tiny(seed):
+    """Return 20 exact posteriors of three parameters, for data with five columns."""
+    rng = np.random.default_rng([seed, 1])
+    x = rng.normal(size=(20, 5))
+    mean = 0.6 * x[:, :3] + 0.3 * x[:, 2:]
+    points = mean + np.exp(0.3 * x[:, :1]) * rng.normal(size=(10, 20, 3))
+    return points[1:], points[0], x
+
+
+class TestEveryFamily:
+    # `products`, `triples` and the like, which `SEES` describes, are all there.
+    NAMES = set(families.SEES) - {"density", "ties"} | {"all together"}
+
+    def test_p_values_of_exact_posteriors_are_uniform(self):
+        p = of_every_family(300, tiny)
+        assert set(p) == self.NAMES
+        assert [name for name in p if not_uniform(p[name])] == []
+
+    def test_p_values_of_narrow_posteriors_are_not(self):
+        def narrow(seed):
+            samples, theta, x = tiny(seed)
+            return samples.mean(axis=0) + 0.5 * (samples - samples.mean(axis=0)), theta, x
+
+        p = of_every_family(60, narrow)
+        flawed = {name for name in p if not_uniform(p[name])}
+        assert flawed >= {"width", "scale", "centre", "all together"}
+
+    def test_p_values_are_not_if_features_know_the_truths(self):
+        """The twin that must fail: exact posteriors, but data that were made of the truths."""
+
+        def told(seed):
+            samples, theta, _ = tiny(seed)
+            error = theta - samples.mean(axis=0)
+            return samples, theta, np.column_stack([error, error[:, :1] * error[:, 1:]])
+
+        p = of_every_family(60, told)
+        flawed = {name for name in p if not_uniform(p[name])}
+        assert flawed >= {"data", "all data", "all together"}
+        assert not flawed & {"bias", "width", "marginals", "pairs", "triples"}  # see no data
+
+
 @pytest.mark.slow
 def test_the_number_of_threads_changes_nothing():
     code = (
@@ -286,12 +503,13 @@ def test_the_number_of_threads_changes_nothing():
     assert len(said) == 1
 
 
-def small(n_sims=21, n_draws=7, n_dims=3, *, seed=0, weighted=False, levels=None):
+def small(n_sims=21, n_draws=7, n_dims=3, *, seed=0, weighted=False, levels=None, dtype="f8"):
     """Return a few simulations, weighted or not, full of ties if there are but few levels."""
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(n_draws + 1, n_sims, n_dims)) + rng.normal(size=(n_sims, n_dims))
     if levels:
         points = np.floor(levels * points)
+    points = points.astype(dtype)
     own, weights = rng.normal(size=n_sims), rng.normal(size=(n_draws, n_sims))
     weights[0, ::3] = -np.inf
     more = {"log_weights": weights, "log_weights_theta": own} if weighted else {}
@@ -328,21 +546,19 @@ def ranked(scores, weights):
 class ByHand:
     """The sums of the swap test, added up one simulation and labelling at a time."""
 
-    def __init__(self, sims, parts, features, n_swaps, most_chosen, seed, block_bytes):
-        label, choose = np.random.default_rng(seed).spawn(2)
-        self.chosen = np.sort(choose.permutation(sims.n_dims)[:most_chosen])
-        seed = int(label.integers(2**63))
+    def __init__(self, sims, parts, features, chosen, n_swaps, seed, block_bytes):
+        seed = int(np.random.default_rng(seed).integers(2**63))
         self.table = statistics.components(1000 if sims.weighted else sims.n_draws + 1)
         self.table = self.table.astype(float)
-        centres = sims.centres()
-        self.slope_of = (centres - centres.mean(axis=0)) / centres.std(axis=0)
-        self.features, self.n_rows, self.n_sims = features, n_swaps + 1, sims.n_sims
+        self.features, self.chosen = features, chosen
+        self.n_rows, self.n_sims, n_dims = n_swaps + 1, sims.n_sims, sims.n_dims
         self.moments, self.truths = {}, {name: [] for name in parts}
-        self.slope = np.zeros((self.n_rows, sims.n_dims))
-        self.ties, self.width = np.zeros(self.n_rows), np.zeros((self.n_rows, features.shape[1]))
-        self.products = np.zeros((self.n_rows, sims.n_dims, sims.n_dims))
-        self.data = np.zeros((self.n_rows, len(self.chosen), features.shape[1]))
-        self.own_weights = []
+        self.ties, self.own_weights = np.zeros(self.n_rows), []
+        # Normal scores and widths of whoever plays the truth, and what errors are followed along.
+        self.scores = np.zeros((self.n_rows, self.n_sims, n_dims))
+        self.widths, self.along_of = np.zeros_like(self.scores), np.zeros((self.n_sims, 3, n_dims))
+        self.along_of[:, 0] = standard(sims.centres())
+        self.along_of[:, 1] = features.guides
         for block in sims.blocks(block_bytes):
             hide, label, _ = np.random.default_rng([seed, block.where.start]).spawn(3)
             block = block.hidden(hide)
@@ -351,6 +567,7 @@ class ByHand:
                 weights = block.weights[:, i] if sims.weighted else None
                 if sims.weighted:
                     self.own_weights.append(weights[block.truth[i]] / weights.sum())
+                self.along_of[where, 2] = np.log(sd(block.points[:, i].astype(float), weights))
                 for name, part in parts.items():
                     scores = part.region.scores(block)[:, i]
                     found = ranked(scores.reshape(len(scores), -1), weights)
@@ -366,22 +583,59 @@ class ByHand:
             if b == 0:
                 self.truths[name].append(ranks)
             if name == "marginals":
-                scores = self.table[ranks, 0]
-                self.slope[b] += scores * self.slope_of[where]
+                self.scores[b, where], self.widths[b, where] = self.table[ranks, :2].T
                 self.ties[b] += tied
-                self.products[b] += np.outer(scores, scores)
-                self.data[b] += np.outer(scores[self.chosen], self.features[where])
-                self.width[b] += self.table[ranks, 1].sum() * self.features[where]
 
     @property
     def gauge(self):
         """One over the root mean square of the normal scores, row by row."""
-        return (np.einsum("bkk->bk", self.products) / self.n_sims) ** -0.5
+        return (self.scores**2).mean(axis=1) ** -0.5
 
-    @property
-    def pairs(self):
-        both = self.products * self.gauge[:, :, None] * self.gauge[:, None]
-        return np.triu(both[:, self.chosen][:, :, self.chosen], 1)
+    def along(self):
+        """Return bias and width along the mean, the guide and the log spread, all centred."""
+        gauge, about = self.gauge, self.along_of - self.along_of.mean(axis=0)
+        sums = np.zeros((self.n_rows, 2, *about.shape[1:]))
+        for b, i, way, k in np.ndindex(self.n_rows, *about.shape):
+            sums[b, 0, way, k] += self.scores[b, i, k] * gauge[b, k] * about[i, way, k]
+            sums[b, 1, way, k] += self.widths[b, i, k] * about[i, way, k]
+        return sums
+
+    def products(self):
+        """Return the sums of products by name, of normal scores with a mean square of one."""
+        scores = (self.scores * self.gauge[:, None])[..., self.chosen]
+        widths = (self.widths * self.gauge[:, None] ** 2)[..., self.chosen]
+        f, means, n = self.features, self.features.means[:, self.chosen], len(self.chosen)
+        leading = f.leading[: products.most_leading(n)]
+        pairs = [(k, m) for k in range(n) for m in range(k, n)]
+        triples = [(k, m, o) for k in range(n) for m in range(k, n) for o in range(m, n) if k < o]
+        sums = {
+            "data": np.zeros((self.n_rows, n, f.values.shape[1])),
+            "data_width": np.zeros((self.n_rows, n, f.plain)),
+            "pairs": np.zeros((self.n_rows, len(pairs))),
+            "pairs_by_own": np.zeros((self.n_rows, n, n)),
+            "pairs_by_data": np.zeros((self.n_rows, len(leading), len(pairs))),
+            "triples": np.zeros((self.n_rows, len(triples))),
+        }
+        for b, i in np.ndindex(self.n_rows, self.n_sims):
+            t, values = scores[b, i], f.values[i]
+            for k in range(n):
+                sums["data"][b, k] += t[k] * values
+                sums["data_width"][b, k] += widths[b, i, k] * values[: f.plain]
+                for m in range(n):
+                    sums["pairs_by_own"][b, k, m] += t[k] * t[m] * means[i, m]
+            for place, (k, m) in enumerate(pairs):
+                sums["pairs"][b, place] += t[k] * t[m]
+                sums["pairs_by_data"][b, :, place] += t[k] * t[m] * values[leading]
+            for place, (k, m, o) in enumerate(triples):
+                sums["triples"][b, place] += t[k] * t[m] * t[o]
+        return sums
+
+
+def sd(points, weights):
+    """Return the standard deviation of points `(n_points, n_dims)`, 1 where they do not vary."""
+    share = np.full(len(points), 1 / len(points)) if weights is None else weights / weights.sum()
+    found = np.sqrt(share @ (points - share @ points) ** 2)
+    return np.where(found > 0, found, 1)
 
 
 def standard(sums):
@@ -389,21 +643,38 @@ def standard(sums):
     return np.where(sd > 1e-6, (sums - sums.mean(axis=0)) / np.where(sd > 1e-6, sd, 1), 0)
 
 
+def few_features(sims, n_chosen, n_columns=3, seed=5):
+    """Return features of data that go with the parameters."""
+    rng = np.random.default_rng(seed)
+    centres = sims.centres()
+    x = centres @ rng.normal(size=(sims.n_dims, n_columns))
+    x += rng.normal(size=x.shape)
+    return features.features(x, centres, n_chosen, rng)
+
+
+SMALL = {
+    "plain": small(),
+    "ties": small(levels=2),
+    "single": small(dtype="f4"),
+    "single ties": small(levels=2, dtype="f4"),
+    "weighted": small(weighted=True),
+    "weighted ties": small(weighted=True, levels=2),
+}
+
+
 @pytest.mark.parametrize("block_bytes", [1500, 10**6], ids=["blocks", "one block"])
-@pytest.mark.parametrize(
-    "sims",
-    [small(), small(levels=2), small(weighted=True), small(weighted=True, levels=2)],
-    ids=["plain", "ties", "weighted", "weighted ties"],
-)
+@pytest.mark.parametrize("sims", SMALL.values(), ids=SMALL)
 class TestSumsByHand:
-    def sums(self, sims, block_bytes, monkeypatch):
+    def sums(self, sims, block_bytes, monkeypatch, chosen=(0, 2)):
         monkeypatch.setattr(labellings, "_BLOCK_BYTES", block_bytes)
-        features = np.random.default_rng(5).normal(size=(sims.n_sims, 2)).astype("f4")
-        parts = few_parts(sims.n_sims, sims.n_draws)
-        found = swaps.swap(
-            sims, parts, features, n_swaps=9, most_chosen=2, rng=np.random.default_rng(7)
-        )
-        return found, ByHand(sims, parts, features, 9, 2, 7, block_bytes)
+        if block_bytes < 10**6:  # a few rows and simulations at a time, the last ones fewer
+            monkeypatch.setattr(_swaps, "_SIMS_CACHED", 4)
+            monkeypatch.setattr(_swaps, "_CACHED", 200)
+        chosen, parts = np.array(chosen), few_parts(sims.n_sims, sims.n_draws)
+        found = few_features(sims, len(chosen))
+        given = sims, parts, found, chosen
+        sums = swaps.swap(*given, n_swaps=9, rng=np.random.default_rng(7))
+        return sums, ByHand(*given, 9, 7, block_bytes)
 
     def test_sums_of_moments_by_hand(self, sims, block_bytes, monkeypatch):
         found, wanted = self.sums(sims, block_bytes, monkeypatch)
@@ -418,17 +689,23 @@ class TestSumsByHand:
         known[:, 0] *= wanted.gauge
         np.testing.assert_allclose(found.moments["marginals"], known, atol=1e-3)
 
-    def test_sums_of_products_by_hand(self, sims, block_bytes, monkeypatch):
+    def test_sums_along_numbers_of_a_parameter_by_hand(self, sims, block_bytes, monkeypatch):
         found, wanted = self.sums(sims, block_bytes, monkeypatch)
-        np.testing.assert_array_equal(found.chosen, wanted.chosen)
-        np.testing.assert_allclose(found.slope, standard(wanted.slope), atol=1e-3)
-        np.testing.assert_allclose(found.pairs, standard(wanted.pairs), atol=1e-3)
-        gauged = wanted.data * wanted.gauge[:, wanted.chosen][..., None]
-        np.testing.assert_allclose(found.data, standard(gauged), atol=1e-3)
-        np.testing.assert_allclose(found.data_width, standard(wanted.width), atol=1e-3)
-        both = np.stack([wanted.pairs[0], wanted.pairs.mean(axis=0)]) / 21
-        np.testing.assert_allclose(found.correlations, both, atol=1e-4)
-        np.testing.assert_array_equal(found.features, wanted.features)
+        assert found.along.shape == (10, 2, 3, 3)
+        np.testing.assert_allclose(found.along, standard(wanted.along()), atol=1e-3)
+        assert np.abs(found.along).min(axis=(1, 2, 3)).max() > 0  # guides have sums too
+        np.testing.assert_allclose(wanted.along_of[:, 0], found.features.means, atol=1e-5)
+
+    @pytest.mark.parametrize("chosen", [(0, 2), (0, 1, 2), (1,)], ids=str)
+    def test_sums_of_products_by_hand(self, sims, block_bytes, chosen, monkeypatch):
+        found, wanted = self.sums(sims, block_bytes, monkeypatch, chosen)
+        np.testing.assert_array_equal(found.chosen, chosen)
+        by_hand = wanted.products()
+        assert list(found.products) == list(products.PRODUCTS) == list(by_hand)
+        for name, sums in by_hand.items():
+            np.testing.assert_allclose(found.products[name], standard(sums), atol=2e-3)
+        assert by_hand["pairs_by_data"].shape[1] == (3 if len(chosen) > 1 else 0)
+        np.testing.assert_allclose(found.correlations, by_hand["pairs"] / 21, atol=1e-4)
 
     def test_sums_of_ties_by_hand(self, sims, block_bytes, monkeypatch):
         found, wanted = self.sums(sims, block_bytes, monkeypatch)
@@ -448,15 +725,39 @@ class TestSumsByHand:
             assert (ranks != middle).any()
 
 
+def every_sum(sums):
+    """Return all sums by name, those of every part and product apart."""
+    found = {"along": sums.along, "ties": sums.ties, "correlations": sums.correlations}
+    return (
+        found
+        | {f"moments of {name}": values for name, values in sums.moments.items()}
+        | {f"products: {name}": values for name, values in sums.products.items()}
+    )
+
+
+@pytest.mark.parametrize("sims", SMALL.values(), ids=SMALL)
+def test_all_sums_are_the_same_bits_for_any_number_of_threads(sims, monkeypatch):
+    x = np.random.default_rng(2).normal(size=(21, 4))
+    found = []
+    for n_threads in (1, 2, 3):
+        with monkeypatch.context() as patch:
+            used = in_threads(patch, n_threads)
+            patch.setattr(_swaps, "_SIMS_CACHED", 4)
+            patch.setattr(_swaps, "_CACHED", 2000)
+            rng = np.random.default_rng(0)
+            found.append(every_sum(families.swapped(sims, {}, x, n_swaps=99, rng=rng)))
+            assert max(used) == n_threads
+    for name, wanted in found[0].items():
+        assert all(other[name].tobytes() == wanted.tobytes() for other in found[1:]), name
+
+
 def test_truths_that_are_always_in_the_middle_have_sums():
     """Their normal scores are zero, and so is what bias and products are measured in."""
     rng = np.random.default_rng(0)
     draws = rng.uniform(1, 2, size=(6, 30, 2)) * np.array([1, -1] * 3)[:, None, None]
-    found = swaps.swap(
-        Simulations(draws, np.zeros((30, 2))), {"marginals": Part(HalfLines())},
-        np.ones((30, 1), "f4"), n_swaps=9, most_chosen=2, rng=rng,
-    )  # fmt: skip
-    assert all(np.isfinite(sums).all() for sums in (found.moments["marginals"], found.pairs))
+    sims, parts = Simulations(draws, np.zeros((30, 2))), {"marginals": Part(HalfLines())}
+    found = swaps.swap(sims, parts, few_features(sims, 2), np.arange(2), n_swaps=9, rng=rng)
+    assert all(np.isfinite(sums).all() for sums in every_sum(found).values())
     np.testing.assert_allclose(found.moments["marginals"][0, 0], 0, atol=1e-4)
 
 
@@ -464,7 +765,7 @@ def test_totals_are_the_same_after_they_were_packed():
     """Names may hold what separates them from the names of fields."""
     totals = labellings.Totals(
         moments={"score: a/b": np.ones(2), "ranks": np.zeros(1)},
-        products={"slope": np.arange(3)},
+        products={"along": np.arange(3)},
         ranks=[{"score: a/b": np.arange(2)}, {"score: a/b": np.arange(3)}],
         measured=[{"ranks/x": np.ones(1)}, {"ranks/x": np.zeros(1)}],
     )
@@ -498,13 +799,12 @@ def test_parts_take_along_what_their_simulations_need():
 
 
 class TestPartsOfSimulations:
-    features = np.random.default_rng(5).normal(size=(64, 2)).astype("f4")
+    data = np.random.default_rng(5).normal(size=(64, 2))
 
     def swap(self, sims, **more):
-        return swaps.swap(
-            sims, few_parts(64, 7), self.features, n_swaps=9, most_chosen=2,
-            rng=np.random.default_rng(7), **more,
-        )  # fmt: skip
+        rng, chosen = np.random.default_rng(7), np.array([0, 2])
+        found = features.features(self.data, sims.centres(), 2, np.random.default_rng(6))
+        return swaps.swap(sims, few_parts(64, 7), found, chosen, n_swaps=9, rng=rng, **more)
 
     @pytest.mark.parametrize("weighted", [False, True])
     def test_parts_add_up_to_the_whole(self, weighted, monkeypatch):
@@ -514,10 +814,10 @@ class TestPartsOfSimulations:
         whole = self.swap(sims)
         sims._set(_part_bytes=3200)
         parts = self.swap(sims)
-        for name, sums in whole.moments.items():
-            np.testing.assert_allclose(parts.moments[name], sums, atol=1e-3)
-        for name in ("slope", "pairs", "data", "data_width", "ties", "correlations", "features"):
-            np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-3)
+        added = every_sum(parts)
+        for name, sums in every_sum(whole).items():
+            np.testing.assert_allclose(added[name], sums, atol=2e-3, err_msg=name)
+        np.testing.assert_array_equal(parts.features.values, whole.features.values)
         assert list(parts.ranks) == list(whole.ranks) == ["total"]
         np.testing.assert_array_equal(parts.ranks["total"], whole.ranks["total"])
 
@@ -538,21 +838,23 @@ class TestPartsOfSimulations:
         sims._set(_part_bytes=1)
         engine = tarpon.Engine(progress=lambda *told: said.append(told))
         rng = np.random.default_rng(0)
-        families.swapped(bound(sims, engine.start(dict, 0)), {}, self.features, n_swaps=4, rng=rng)
+        families.swapped(bound(sims, engine.start(dict, 0)), {}, self.data, n_swaps=4, rng=rng)
         plain = labellings.Recipe(statistics.components(8), np.arange(3), 5, 0, None, None)
         parts = families.parts(sims, {}, rng)
-        sums = plain.sums(sims, parts=parts, slope_of=np.zeros((64, 3)), features=self.features)
+        found = features.features(self.data, sims.centres(), 3, np.random.default_rng(6))
+        sums = plain.sums(sims, parts=parts, features=found, start=0)
         totals = labellings.Totals.unpacked(sums)
+        del totals.products["total_along"]  # the only one without rows
         added = [*totals.moments.values(), *totals.products.values()]
         n_bytes = sum(values.nbytes for values in added)
-        assert plain.n_bytes(3, 2) == n_bytes
+        assert plain.n_bytes(3, found) == n_bytes
         step = passes.step(sims, 8 * n_bytes)
         assert [told for told in said if told[0] == "swaps"] == [
             ("swaps", k + 1, -(-64 // step)) for k in range(-(-64 // step))
         ]
         planted = labellings.Recipe(statistics.components(8), np.arange(3), 5, 0, Moved(0.0), None)
         assert planted.n_all == 5 + 3 + 6
-        assert planted.n_bytes(3, 2) - n_bytes == 4 * 9 * (4 * 9 + 3 + 1)
+        assert planted.n_bytes(3, found) - n_bytes == 4 * 9 * (4 * 9 + 2 * 3 * 3 + 1)
 
     def test_parts_may_be_sharded(self, tmp_path, monkeypatch):
         monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
@@ -567,7 +869,9 @@ class TestPartsOfSimulations:
         merged = self.swap(
             bound(sims, tarpon.Engine(resume=tmp_path, on_missing="raise").start(dict, 0))
         )
-        np.testing.assert_array_equal(merged.pairs, whole.pairs)
+        again = every_sum(merged)
+        for name, sums in every_sum(whole).items():
+            np.testing.assert_array_equal(again[name], sums, err_msg=name)
 
 
 @dataclass(frozen=True)
@@ -583,46 +887,43 @@ class Moved:
 
 
 class TestPlants:
-    def swap(self, sims, by):
+    def swap(self, sims, by=None, parts=None):
+        parts, chosen = few_parts(21, 7) | (parts or {}), np.array([0, 2])
         return swaps.swap(
-            sims, few_parts(21, 7), np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
-            rng=np.random.default_rng(7), plants=Moved(by),
+            sims, parts, few_features(sims, 2), chosen, n_swaps=9, rng=np.random.default_rng(7),
+            plants=None if by is None else Moved(by),
         )  # fmt: skip
 
-    @pytest.mark.parametrize("weighted", [False, True])
-    def test_plants_that_change_nothing_give_the_sums_of_their_plays(self, weighted):
-        found = self.swap(small(weighted=weighted), 0.0)
+    @pytest.mark.parametrize("sims", SMALL.values(), ids=SMALL)
+    def test_plants_that_change_nothing_give_the_sums_of_their_plays(self, sims):
+        found = self.swap(sims, 0.0)
         assert (found.n_rows, found.n_plays) == (10, 3)
-        for sums in (*found.moments.values(), found.slope, found.ties):
+        for sums in (*found.moments.values(), found.along, found.ties):
             assert len(sums) == 10 + 3 + 6
             np.testing.assert_allclose(sums[13:16], sums[10:13], atol=1e-5)
             np.testing.assert_allclose(sums[16:], sums[10:13], atol=1e-5)
-        assert len(found.pairs) == len(found.data) == len(found.data_width) == 10
+        assert all(len(sums) == 10 for sums in found.products.values())
         # Plays are no truths: they differ from each other, and from the real labelling.
         bias = found.moments["total"][:, 0, 0]
         assert len(set(bias[[0, 10, 11, 12]].round(6))) == 4
 
     def test_plants_are_measured_in_units_of_the_swaps(self):
         found = self.swap(small(levels=2), 50.0)
-        for sums in (found.slope, found.ties, found.moments["total"], found.moments["views"]):
+        for sums in (found.along, found.ties, found.moments["total"], found.moments["views"]):
             np.testing.assert_allclose(sums[:10].mean(axis=0), 0, atol=1e-5)
             np.testing.assert_allclose(sums[:10].std(axis=0), 1, atol=1e-4)
 
     def test_plants_that_change_nothing_are_as_far_from_the_centre_as_their_plays(self):
-        parts = {"marginals": Part(HalfLines()), "centre": Part(FromCentre())}
-        found = swaps.swap(
-            small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
-            rng=np.random.default_rng(7), plants=Moved(0.0),
-        )  # fmt: skip
-        sums = found.moments["centre"]
+        sums = self.swap(small(), 0.0, {"centre": Part(FromCentre())}).moments["centre"]
         np.testing.assert_allclose(sums[13:], np.tile(sums[10:13], (2, 1, 1)), atol=1e-5)
 
-    @pytest.mark.parametrize("weighted", [False, True])
-    def test_plants_leave_the_swaps_unchanged(self, weighted):
-        sims = small(weighted=weighted)
-        found, other = self.swap(sims, 0.0), self.swap(sims, 50.0)
-        for name, sums in found.moments.items():
-            np.testing.assert_allclose(other.moments[name][:13], sums[:13], atol=1e-5)
+    @pytest.mark.parametrize("sims", SMALL.values(), ids=SMALL)
+    def test_plants_leave_the_swaps_unchanged(self, sims):
+        found, other = every_sum(self.swap(sims, 0.0)), every_sum(self.swap(sims, 50.0))
+        for name, sums in found.items():
+            np.testing.assert_allclose(other[name][:13], sums[:13], atol=1e-5, err_msg=name)
+        for name, sums in every_sum(self.swap(sims)).items():
+            np.testing.assert_allclose(found[name][:10], sums, atol=1e-5, err_msg=name)
 
     def test_plants_beyond_all_others_rank_highest(self):
         found = self.swap(small(), 50.0)
@@ -633,33 +934,30 @@ class TestPlants:
         np.testing.assert_allclose(found.moments["known"][13:16], found.moments["known"][10:13])
 
     def test_scores_of_plants_of_a_wrong_shape_are_refused(self):
-        parts = few_parts(21, 7) | {"bad": Part(Scores(lambda theta, x: theta[:3, :, 0]))}
+        bad = {"bad": Part(Scores(lambda theta, x: theta[:3, :, 0]))}
         with pytest.raises(ValueError, match=r"`scores` must be \(14, 21\) .*but got \(3, 21\)"):
-            swaps.swap(
-                small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
-                rng=np.random.default_rng(7), plants=Moved(0.0),
-            )  # fmt: skip
+            self.swap(small(), 0.0, bad)
 
     def test_scores_of_plants_that_are_nan_are_refused(self):
-        parts = few_parts(21, 7) | {"bad": Part(Scores(lambda theta, x: theta[..., 0] + 1j))}
+        bad = {"bad": Part(Scores(lambda theta, x: theta[..., 0] + 1j))}
         with pytest.raises(TypeError, match="`scores` must hold real numbers, but got complex128"):
-            swaps.swap(
-                small(), parts, np.ones((21, 1), "f4"), n_swaps=9, most_chosen=2,
-                rng=np.random.default_rng(7),
-            )  # fmt: skip
+            self.swap(small(), None, bad)
 
 
 def test_sums_on_the_host_are_the_same():
-    sims, features = small(), np.ones((21, 1), "f4")
+    sims = small()
     found = swaps.swap(
-        sims, few_parts(21, 7), features, n_swaps=9, most_chosen=2, rng=np.random.default_rng(7)
-    )
+        sims, few_parts(21, 7), few_features(sims, 2), np.array([0, 2]), n_swaps=9,
+        rng=np.random.default_rng(7),
+    )  # fmt: skip
     host = found.on_host()
     for field in fields(found):
         here, there = getattr(found, field.name), getattr(host, field.name)
         for name in here if isinstance(here, dict) else ():
             np.testing.assert_array_equal(there[name], here[name])
-        if not isinstance(here, dict):
+        if field.name == "features":
+            assert there is here
+        elif not isinstance(here, dict):
             np.testing.assert_array_equal(there, here)
 
 
@@ -687,12 +985,3 @@ class TestSpread:
     def test_spread_ends_where_levels_do(self):
         assert self.spread(np.zeros(2000, int)).min() == 0
         assert self.spread(np.full(2000, 999)).max() == 999
-
-
-def test_columns_are_standardised_and_constant_ones_zero():
-    columns = np.column_stack([np.arange(5.0), np.full(5, 3.0), -0.1 * np.arange(5.0)])
-    out = swaps._standard_columns(columns)
-    assert out.dtype == np.float32
-    np.testing.assert_allclose(out[:, 0], (np.arange(5) - 2) / np.sqrt(2), rtol=1e-6)
-    assert not out[:, 1].any()
-    np.testing.assert_allclose(out[:, 2], -out[:, 0], atol=1e-6)

@@ -15,6 +15,10 @@ import pytest
 import tarpon
 from tarpon import Simulations, backends, metrics
 from tarpon.backends import _kernels, _numpy, _swaps
+from tarpon.checks import features, labellings, products, statistics, swaps
+from tarpon.checks.labellings import Part
+from tarpon.checks.power import Errors
+from tarpon.regions import HalfLines
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install tarpon[torch]")
 if not torch.cuda.is_available():
@@ -213,38 +217,78 @@ def test_extent_shows_nan(device):
 # The engine of the swap test.
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=gpu)])
+every_device = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=gpu)])
+
+
+@every_device
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i8"])
-def test_pooled_ranks_are_those_of_the_cpu(device, dtype):
+@pytest.mark.parametrize("table", [np.arange(25, dtype="f4"), statistics.components(25)[:, 0]])
+def test_pooled_scores_are_those_of_the_cpu(device, dtype, table):
     rng = np.random.default_rng(0)
     scores = rng.integers(-5, 5, size=(6, 30, 4)).astype(dtype)
     scores[0, 0] = -0.0
+    if dtype != "i8":
+        scores[1, [0, 4, 28]], scores[2, [3, 26]] = np.inf, -np.inf
+        scores[3, [1, 2, 29]] = np.finfo(dtype).tiny
     played = rng.integers(25, size=(6, 5))
-    ours = _torch_swaps.pooled_ranks(
-        torch.tensor(scores, device=device), 25, torch.tensor(played, device=device)
-    )
-    for mine, yours in zip(ours, _swaps.pooled_ranks(scores, 25, played), strict=True):
+    ours = _torch_swaps.pooled_scores(
+        *(torch.tensor(a, device=device) if isinstance(a, np.ndarray) else a
+          for a in (scores, 25, played, table))
+    )  # fmt: skip
+    wanted = _swaps.pooled_scores(scores, 25, played, table)
+    for mine, yours in zip(ours, wanted, strict=True):
         np.testing.assert_array_equal(mine.cpu().numpy(), yours)
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=gpu)])
-def test_sums_are_those_of_the_cpu(device):
+def every_sum(engine, put):
+    """Return what every function that sums gives, on one device."""
     rng = np.random.default_rng(0)
-    ranks, slots = rng.integers(20, size=(7, 23, 5)), rng.integers(23, size=(11, 7))
-    table, others = rng.normal(size=(20, 4)).astype("f4"), rng.normal(size=(7, 3)).astype("f4")
-    values = table[:, 0][ranks]
+    table = statistics.components(20)
+    moments = put(statistics.polynomials(table))
+    scores = put(table[rng.integers(20, size=(7, 23, 5)), 0])
+    slots = put(rng.integers(23, size=(11, 7)))
+    along = put(rng.normal(size=(7, 3, 5)).astype("f4"))
+    found = features.features(rng.normal(size=(7, 4)), rng.normal(size=(7, 6)), 3, rng)
+    by_score, by_way, total = (
+        put(np.ones((11, *shape), "f4")) for shape in ((4, 5), (2, 3, 5), (4,))
+    )
+    engine.add_moments(scores, slots, moments, by_score)
+    engine.add_along(scores, slots, moments, along, by_way)
+    means = engine.mean_moments(scores, moments)
+    engine.add_values(means, slots, total)
+    shapes = products.Sizes.of(3, found).shapes()
+    made = {name: put(np.ones((11, *shape), "f4")) for name, shape in shapes.items()}
+    chosen = np.array([0, 2, 5])
+    products.add(made, scores[..., :3], slots, found, chosen, moments[1, [2, 0]])
+    return {"moments": by_score, "along": by_way, "means": means, "values": total} | made
 
-    def sums(engine, put):
-        moments, total = put(np.zeros((11, 4, 5), "f4")), put(np.zeros((11, 5), "f4"))
-        pairs, crossed = put(np.zeros((11, 5, 5), "f4")), put(np.zeros((11, 5, 3), "f4"))
-        engine.add_moments(put(ranks), put(slots), put(table), moments)
-        engine.add_values(put(values), put(slots), total)
-        engine.add_products(put(values), put(slots), put(others), pairs, crossed)
-        return moments, total, pairs, crossed
 
-    ours = sums(_torch_swaps, lambda a: torch.tensor(a, device=device))
-    for mine, yours in zip(ours, sums(_swaps, np.asarray), strict=True):
-        np.testing.assert_allclose(mine.cpu().numpy(), yours, rtol=1e-4, atol=1e-4)
+@every_device
+@pytest.mark.parametrize("together", [2**27, 300])
+def test_sums_are_those_of_the_cpu(device, together, monkeypatch):
+    monkeypatch.setattr(_torch_swaps, "_TOGETHER", together)
+    ours = every_sum(_torch_swaps, lambda a: torch.tensor(a, device=device))
+    wanted = every_sum(_swaps, np.asarray)
+    assert list(ours) == list(wanted)
+    for name, mine in ours.items():
+        yours = wanted[name]
+        assert np.abs(yours - 1).max() > 0.1
+        np.testing.assert_allclose(mine.cpu().numpy(), yours, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (50, 30, 7), (9, 8, 10**6)])
+def test_rows_are_cut_so_that_a_device_holds_them(shape, monkeypatch):
+    monkeypatch.setattr(_torch_swaps, "_TOGETHER", 2000)
+    n_rows, n_sims, n_numbers = shape
+    seen = np.zeros((n_rows, n_sims), int)
+
+    def run(rows, sims):
+        seen[rows, sims] += 1
+        size = (rows.stop - rows.start) * (sims.stop - sims.start) * n_numbers
+        assert size <= max(2000, n_sims * n_numbers)
+
+    _torch_swaps.over_rows(run, *shape)
+    assert (seen == 1).all()
 
 
 # The front door.
@@ -267,9 +311,6 @@ def on(device, sims):
     for name in ("x", "_known", "names"):
         object.__setattr__(moved, name, getattr(sims, name))
     return moved
-
-
-every_device = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=gpu)])
 
 
 @every_device
@@ -318,6 +359,35 @@ def test_fused_metrics_measure_tensors_too(device):
     for metric in (metrics.Weighted([1.0, 2.0]), metrics.L1(2.0), metrics.Periodic(2.0)):
         expected = metric(a.cpu().numpy(), b.cpu().numpy())
         np.testing.assert_allclose(metric(a, b).cpu().numpy(), expected, rtol=1e-6)
+
+
+@every_device
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("flaw", "n_dims"), [("narrow", 5), ("exact", 1), ("rounded", 3)])
+def test_all_sums_of_a_study_are_those_of_the_cpu(device, flaw, n_dims, weighted, monkeypatch):
+    monkeypatch.setattr(labellings, "_BLOCK_BYTES", 60_000)  # several blocks
+    sims, rng = study(flaw, n_dims), np.random.default_rng(0)
+    tensors = on(device, sims)
+    if weighted:
+        weights = rng.normal(size=(sims.n_draws + 1, sims.n_sims))
+        for one in (sims, tensors):
+            one._set(log_weights=weights[:-1], log_weights_theta=weights[-1])
+
+    def swapped(one):
+        rng = np.random.default_rng(0)
+        parts = {"marginals": Part(HalfLines()), "views": Part(HalfLines(), pooled=True)}
+        chosen = np.arange(n_dims)
+        found = features.features(sims.x, sims.centres(), n_dims, rng)
+        plants = Errors(np.zeros(Errors.n_plays, int))
+        return swaps.swap(one, parts, found, chosen, n_swaps=49, rng=rng, plants=plants).on_host()
+
+    ours, yours = swapped(tensors), swapped(sims)
+    both = [{"along": one.along, "ties": one.ties, "correlations": one.correlations}
+            | one.moments | one.products for one in (ours, yours)]  # fmt: skip
+    assert list(both[0]) == list(both[1])
+    for name, mine in both[0].items():
+        assert isinstance(mine, np.ndarray)
+        np.testing.assert_allclose(mine, both[1][name], atol=5e-3, err_msg=name)
 
 
 @every_device

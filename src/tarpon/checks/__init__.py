@@ -33,6 +33,7 @@ from ..simulations.stored import Stored
 from ..simulations.weights import Draws
 from . import families, labellings, learned, power, swaps
 from .evidence import Evidence, marginal_p_values
+from .features import Features
 from .findings import findings, warnings
 from .flaws import Finding, Kind
 from .learned import Judge, Learned
@@ -269,7 +270,12 @@ def _checked(
     sims = sims if is_ordinary(sims) else units.tamed(sims)
     judges = {name: score for name, score in scores.items() if isinstance(score, Judge)}
     ranked = {name: score for name, score in scores.items() if name not in judges}
-    share = learned.share_of_families(len(judges))
+    share, judged = learned.share_of_families(len(judges)), list[Learned]()
+
+    def judge(found: Features) -> None:
+        known = learned.Features.of(found, data, label(sims, data))
+        judged.extend(learned.judged(judges, sims, known, learn))
+
     sums = families.swapped(
         sims if ranked else without(sims, "x"),
         {name: _region(score, sims) for name, score in ranked.items()},
@@ -278,9 +284,8 @@ def _checked(
         rng=swapping,
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
         measure=measure,
+        before=judge if judges else None,
     )
-    known = learned.Features.of(sums.features, data, label(sims, data))
-    judged = learned.judged(judges, sims, known, learn) if judges else ()
     by_family = families.families(sums)
     combined = combine(np.column_stack(list(by_family.values())), families.weights(by_family))
     sums_here = sums.on_host()

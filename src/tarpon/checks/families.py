@@ -20,7 +20,7 @@ from ..regions import (
 )
 from ..simulations import Simulations, units
 from ..simulations.blocks import Block
-from .features import features
+from .features import Features, features
 from .labellings import MOST_CHOSEN, Part, Plants
 from .products import PRODUCTS
 from .products import pairs as both
@@ -73,18 +73,23 @@ def swapped(
     rng: Generator,
     plants: Plants | None = None,
     measure: Callable[[Simulations], Results] | None = None,
+    before: Callable[[Features], None] | None = None,
 ) -> Sums:
     """Go over the simulations once, and return the sums that all families are made of.
 
-    Without data, the centre of the points takes their place.
+    Without data, the centre of the points takes their place. `before` is called with the
+    features, for other passes over the simulations: shards stop after this one.
     """
     place, sketch, choose, label = rng.spawn(4)
     centres = sims.centres()  # first: for stored draws, this pass also finds the box
     chosen = np.sort(choose.permutation(sims.n_dims)[:MOST_CHOSEN])
+    found = features(data, centres, len(chosen), sketch)
+    if before:
+        before(found)
     return swap(
         sims,
         parts(sims, scores, place),
-        features(data, centres, len(chosen), sketch),
+        found,
         chosen,
         n_swaps=n_swaps,
         rng=label,

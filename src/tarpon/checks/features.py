@@ -12,12 +12,14 @@ from math import prod
 import numpy as np
 from numpy.random import Generator
 
+from .._base import threads
 from .._base.arrays import power_of_two
 from .._base.types import Array, Floats, Ints
 from ..simulations import shapes
 
 MOST_PLAIN, MOST_PRODUCTS, MOST_WAVES, MOST_LEADING = 64, 300, 32, 8
 _MOST_SUMS = 2**15  # of features times parameters
+_ROUNDING = 1e-6  # the relative size below which differences are taken for rounding
 _CLEAR = 3  # times the noise from which a feature goes with a posterior mean
 _MOST_GUIDING = 64  # directions of posterior means that data are compared with
 _ROW_BYTES = 16 * 2**20
@@ -103,7 +105,8 @@ def place(shape: tuple[int, ...], column: int, label: str) -> str:
 def n_features(n_columns: int, n_chosen: int) -> tuple[int, int, int]:
     """Return the largest numbers of plain features, products and waves of data."""
     plain = min(MOST_PLAIN, n_columns)
-    return plain, _n_products(plain, n_chosen), MOST_WAVES
+    # Fewer plain features, where columns never vary, may leave room for more products.
+    return plain, max(_n_products(n, n_chosen) for n in range(plain + 1)), MOST_WAVES
 
 
 def _n_products(n_plain: int, n_chosen: int) -> int:
@@ -128,7 +131,10 @@ def features(data: Array | None, centres: Floats, n_chosen: int, rng: Generator)
     plain, share, guides, columns, principal = found
     telling = _telling(plain, means)
     pairs = _pairs(telling, _n_products(plain.shape[1], n_chosen))
-    products = _standard_or_zero(plain[:, pairs[:, 0]] * plain[:, pairs[:, 1]])
+    products = plain[:, pairs[:, 0]] * plain[:, pairs[:, 1]]
+    # The square of a column with two values is constant, or would be without rounding.
+    products[:, products.std(axis=0) < _ROUNDING] = 0.0
+    products = _standard_or_zero(products)
     waves, weights = _waves(plain, rng)
     return Features(
         np.ascontiguousarray(np.concatenate([plain, products, waves], axis=1), dtype=np.float32),
@@ -198,12 +204,15 @@ def _shrunk(products: Floats, n_rows: int) -> Floats:
 
 def _beyond(guides: Floats, means: Floats) -> Floats:
     """Return what guides say beyond the posterior means, standardised."""
-    known, _ = _leading(means)
+    (known, _), rest = _leading(means), guides
     known = known[:, : max(1, len(means) // 5)]
     if known.size:
-        guides = guides - known @ np.linalg.lstsq(known, guides, rcond=1e-6)[0]
-    own = (means * guides).sum(axis=0) / np.maximum((means**2).sum(axis=0), 1e-300)
-    return _standard_or_zero(guides - own * means)
+        rest = rest - known @ np.linalg.lstsq(known, rest, rcond=1e-6)[0]
+    own = (means * rest).sum(axis=0) / np.maximum((means**2).sum(axis=0), 1e-300)
+    rest = rest - own * means
+    # Rounding would depend on the order of the points, that is, on which of them is the truth.
+    rest[:, rest.std(axis=0) <= _ROUNDING * guides.std(axis=0)] = 0.0
+    return _standard_or_zero(rest)
 
 
 def guides_of_blocks(data: Floats, mean: Floats, edges: Ints) -> Floats:
@@ -250,7 +259,8 @@ def _waves(plain: Floats, rng: Generator) -> tuple[Floats, Floats]:
     waves = np.cos(plain @ speed + rng.uniform(0, 2 * np.pi, 4 * MOST_WAVES))
     waves -= waves.mean(axis=0)
     n_kept = min(MOST_WAVES, n_rows - 1)
-    sizes, axes = np.linalg.eigh(waves.T @ waves)
+    with threads.one_thread_each():  # quicker, for so few
+        sizes, axes = np.linalg.eigh(waves.T @ waves)
     sizes, axes = sizes[::-1][:n_kept], axes[:, ::-1][:, :n_kept]
     kept = sizes > 1e-9 * sizes.max(initial=1e-300)
     sizes, axes = sizes[kept], axes[:, kept]
