@@ -382,13 +382,18 @@ class TestChains:
             chains.thin(np.zeros((5, 20, 2)), np.zeros((5, 2)))
 
 
+def levels(n):
+    """Return the numbers that stand for ranks, which are the ranks themselves."""
+    return np.arange(n, dtype=np.float32)
+
+
 class TestWeightedRanks:
     def test_weighted_ranks_of_equal_weights_are_pooled_ranks(self):
         rng = np.random.default_rng(0)
         scores = rng.normal(size=(6, 40, 3)).round(1)
         played = rng.integers(33, size=(6, 7))
-        ranks, tied = weighted_ranks(scores, np.ones((6, 33)), played, 33)
-        wanted, ties = pooled_ranks(scores, 33, played)
+        ranks, tied = weighted_scores(scores, np.ones((6, 33)), played, levels(33))
+        wanted, ties = pooled_scores(scores, 33, played, levels(33))
         np.testing.assert_array_equal(ranks, wanted)
         np.testing.assert_array_equal(tied, ties)
 
@@ -396,17 +401,17 @@ class TestWeightedRanks:
         scores = np.array([3.0, 1.0, 2.0, 2.0])[None, :, None]
         weights = np.array([[4.0, 2.0, 1.0, 3.0]])
         nothing = np.empty((1, 0), int)
-        ranks, tied = weighted_ranks(scores, weights, nothing, 1000)
+        ranks, tied = weighted_scores(scores, weights, nothing, levels(1000))
         assert ranks[0, :, 0].tolist() == [800, 100, 250, 450]
         assert tied[0].tolist() == [0, 0, 1, 1]
-        assert (ranks.dtype, tied.dtype) == (np.uint16, np.int32)
+        assert (ranks.dtype, tied.dtype) == (np.float32, np.int32)
 
     def test_weighted_ranks_of_extra_points_are_those_of_the_replaced(self):
         rng = np.random.default_rng(0)
         scores, weights = rng.normal(size=(5, 12, 2)).round(1), rng.uniform(size=(5, 8))
         played = rng.integers(8, size=(5, 4))
         scores[:, 8:10] = scores[np.arange(5)[:, None], played[:, :2]]
-        ranks, tied = weighted_ranks(scores, weights, played, 1000)
+        ranks, tied = weighted_scores(scores, weights, played, levels(1000))
         for i, e, k in np.ndindex(5, 4, 2):
             own = scores[i, 8 + e, k]
             others = np.delete(np.arange(8), played[i, e])
@@ -419,12 +424,12 @@ class TestWeightedRanks:
     def test_weighted_ranks_of_points_without_weight_are_levels(self):
         scores = np.array([9.0, 1.0, 2.0, 9.0, 9.5, 0.5])[None, :, None]
         weights = np.array([[0.0, 1.0, 1.0, 0.0]])
-        ranks, tied = weighted_ranks(scores, weights, np.array([[0, 3]]), 10)
+        ranks, tied = weighted_scores(scores, weights, np.array([[0, 3]]), levels(10))
         assert ranks[0, :, 0].tolist() == [9, 2, 7, 9, 9, 0]
         assert not tied.any()
         scores = np.array([2.0, 1.0, 2.0, 2.0])[None, :, None]
         weights = np.array([[0.0, 1.0, 1.0, 1.0]])
-        _, tied = weighted_ranks(scores, weights, np.empty((1, 0), int), 10)
+        _, tied = weighted_scores(scores, weights, np.empty((1, 0), int), levels(10))
         assert tied[0].tolist() == [0, 0, 1, 1]
 
 

@@ -143,6 +143,12 @@ def single(array: Array) -> Array:
     return xp.asarray(array, dtype=xp.float32)
 
 
+def in_order(array: Array) -> Array:
+    """Return an array sorted along its first axis."""
+    in_torch = package(array) == "torch"
+    return sys.modules["torch"].sort(array, dim=0)[0] if in_torch else np.sort(array, axis=0)
+
+
 def in_units(points: Array, centre: Array, scale: Array) -> Array:
     """Return points about a centre in units of a scale, in single precision.
 

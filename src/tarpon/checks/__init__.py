@@ -286,7 +286,8 @@ def _checked(
         measure=measure,
         before=judge if judges else None,
     )
-    by_family = families.families(sums)
+    by_product = families.product_families(sums)
+    by_family = families.families(sums, by_product)
     combined = combine(np.column_stack(list(by_family.values())), families.weights(by_family))
     sums_here = sums.on_host()
     effects = Effects.of(sims, sums.measured, break_ties)
@@ -301,7 +302,7 @@ def _checked(
         ),
         families=_families(by_family, combined, share, judged),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here)),
-        detectable=power.detectable(sums, level * share),
+        detectable=power.detectable(sums, by_product, level * share),
         warnings=warnings(effects, alerts.of_chains(sims), dropping_warning(sims)),
         n_sims=sims.n_sims,
         draws=sims.draws,
@@ -329,11 +330,14 @@ def _families(
     return tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value)))
 
 
+_NO_COLUMNS = ("sizes", "trend")
 _TABLES = {"findings": Finding, "families": Family, "parameters": Parameter}
 
 
 def _columns(field: Field[Any]) -> list[str]:
     """Return the columns of a field in a table: three for a number with an interval."""
+    if field.name in _NO_COLUMNS:
+        return []
     if field.type in (Estimate, Estimate | None):
         return [field.name, f"{field.name}_low", f"{field.name}_high"]
     return [field.name]
@@ -344,6 +348,8 @@ def _cells(entry: Finding | Family | Parameter) -> list[str | float | None]:
     cells: list[str | float | None] = []
     for field in fields(entry):
         value = getattr(entry, field.name)
+        if field.name in _NO_COLUMNS:
+            continue
         if isinstance(value, Estimate):
             cells += [value.value, value.low, value.high]
         elif isinstance(value, tuple):

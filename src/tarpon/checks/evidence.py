@@ -183,8 +183,8 @@ def _ranked(
 def _pairs(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Pair]:
     a, b = both(len(sums.chosen)).T
     apart = np.flatnonzero(a < b)
-    a, b, correlations = a[apart], b[apart], sums.correlations[:, apart]
-    truths, draws = correlations[0], correlations.mean(axis=0)
+    a, b = a[apart], b[apart]
+    truths, draws = sums.correlations[0, apart], sums.correlations.mean(axis=0)[apart]
 
     def pair(k: int, p_value: float) -> Pair:
         first, second = (names[sums.chosen[side[k]]] for side in (a, b))

@@ -151,10 +151,16 @@ class _RandomPoints:
         return self.unit * points.astype(np.float32)
 
 
-def families(sums: Sums) -> dict[str, Floats]:
-    """Return the statistic of every family for the real labelling and the swaps."""
+def families(sums: Sums, by_product: dict[str, Floats] | None = None) -> dict[str, Floats]:
+    """Return the statistic of every family for the real labelling and the swaps.
+
+    Arguments:
+        sums: The sums.
+        by_product: What `product_families` returned, if it is known.
+    """
     real_and_swapped = sums.with_rows(lambda values: values[: sums.n_rows])
-    return moment_families(real_and_swapped) | product_families(sums)
+    by_product = product_families(sums) if by_product is None else by_product
+    return moment_families(real_and_swapped) | by_product
 
 
 def moment_families(sums: Sums) -> dict[str, Floats]:

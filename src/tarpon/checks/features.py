@@ -4,7 +4,7 @@ All are functions of the data and of pooled points, never of which point is the 
 test on them is exact.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
@@ -77,6 +77,16 @@ class Features:
             guides=self.guides[where],
         )
 
+    @classmethod
+    def joined(cls, parts: "Sequence[Features]") -> "Features":
+        """Return the features of several ranges of simulations together."""
+        return replace(
+            parts[0],
+            values=np.concatenate([part.values for part in parts]),
+            means=np.concatenate([part.means for part in parts]),
+            guides=np.concatenate([part.guides for part in parts]),
+        )
+
     def namer(
         self, data: Array | None, label: str, names: tuple[str, ...]
     ) -> Callable[[int], str]:
@@ -131,7 +141,7 @@ def features(data: Array | None, centres: Floats, n_chosen: int, rng: Generator)
     plain, share, guides, columns, principal = found
     telling = _telling(plain, means)
     pairs = _pairs(telling, _n_products(plain.shape[1], n_chosen))
-    products = plain[:, pairs[:, 0]] * plain[:, pairs[:, 1]]
+    products: Floats = plain[:, pairs[:, 0]] * plain[:, pairs[:, 1]]
     # The square of a column with two values is constant, or would be without rounding.
     products[:, products.std(axis=0) < _ROUNDING] = 0.0
     products = _standard_or_zero(products)

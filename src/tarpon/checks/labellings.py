@@ -27,6 +27,7 @@ from .statistics import MOMENTS, polynomials
 N_WAYS = 3  # the posterior mean, what the data say beyond it, and the posterior's own width
 MOST_CHOSEN = 128  # parameters of which pairs, and products with the data, are made
 _BLOCK_BYTES = 32 * 2**20
+_FEWEST_TOGETHER = 128  # simulations whose products are added at once
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,12 @@ class Recipe:
         """The number of labellings, those with planted errors too."""
         return self.n_rows + self.n_plays + (self.plants.n_extra if self.plants else 0)
 
+    @property
+    def width(self) -> tuple[float, float]:
+        """The numbers that make the width of a rank, of the square of its score and of one."""
+        found = polynomials(self.table)
+        return float(found[1, 2]), float(found[1, 0])
+
     def n_bytes(self, n_dims: int, features: Features) -> int:
         """Return about how large the sums are."""
         return sums_bytes(self.n_rows, self.n_all, n_dims, Sizes.of(len(self.chosen), features))
@@ -112,6 +119,7 @@ class Recipe:
                     here = slice(block.where.start - start, block.where.stop - start)
                     self._add(totals, block, parts, features[here])
                 totals.measured.append(self.measure(piece) if self.measure else {})
+            totals.add_waiting(self.chosen, self.width)
         return totals.packed()
 
     def _add(
@@ -142,7 +150,9 @@ class Recipe:
                 chosen = (
                     scores if len(self.chosen) == scores.shape[2] else scores[..., self.chosen]
                 )
-                totals.add_products(chosen, slots[: self.n_rows], features, self.chosen, moments)
+                totals.waiting.append((chosen, slots[: self.n_rows], features))
+        if sum(len(scores) for scores, _, _ in totals.waiting) >= _FEWEST_TOGETHER:
+            totals.add_waiting(self.chosen, self.width)
         totals.ranks.append(truths)
 
 
@@ -164,12 +174,14 @@ class Totals:
         products: The other sums: `along`, `total_along`, `ties`, and those of products.
         ranks: The ranks of the truths by part, one entry per group of simulations.
         measured: The extra arrays by name, one entry per group of simulations.
+        waiting: Scores, slots and features of blocks whose products are still to be added.
     """
 
     moments: Results = field(default_factory=dict)
     products: Results = field(default_factory=dict)
     ranks: list[Results] = field(default_factory=list)
     measured: list[Results] = field(default_factory=list)
+    waiting: list[tuple[Array, Array, Features]] = field(default_factory=list)
 
     def packed(self) -> Results:
         """Return all arrays by field and name, since engines keep arrays by one name."""
@@ -223,16 +235,24 @@ class Totals:
         ties = _zeros_unless(self.products, "ties", scores, n_all, 1)
         kernels.add_values(arrays.single(tied[..., None]), slots, ties)
 
-    def add_products(
-        self, scores: Array, slots: Array, features: Features, chosen: Ints, moments: Floats
-    ) -> None:
-        """Add products of scores with each other and with features of the data."""
-        shapes = Sizes.of(len(chosen), features).shapes()
+    def add_waiting(self, chosen: Ints, width: tuple[float, float]) -> None:
+        """Add the products of the blocks that wait, with each other and with features.
+
+        Blocks of few simulations wait for more, since all sums are read and written each time.
+        """
+        if not self.waiting:
+            return
+        each, slots, features = zip(*self.waiting, strict=True)
+        self.waiting.clear()
+        xp, shapes = arrays.namespace(each[0]), Sizes.of(len(chosen), features[0]).shapes()
+        scores = each[0] if len(each) == 1 else xp.concatenate(each)
         sums = {
-            name: _zeros_unless(self.products, name, scores, len(slots), *shape)
+            name: _zeros_unless(self.products, name, scores, len(slots[0]), *shape)
             for name, shape in shapes.items()
         }
-        products.add(sums, scores, slots, features, chosen, moments[1, [2, 0]])
+        together = Features.joined(features)
+        every = xp.concatenate(slots, axis=1)
+        products.add(sums, scores, every, together, chosen, width)
 
 
 def _zeros_unless(sums: Results, name: str, near: Array, *shape: int) -> Array:

@@ -132,10 +132,11 @@ def _refuse_too_large(n_dims: int, n_draws: int, n_swaps: int, level: float) -> 
 
 def _needed(sums: Sums, level: float, bias: float, width: float, power: float) -> int | None:
     """Return the first number of simulations at which the power is reached, by bisection."""
-    low, high = 0, len(_GROWTHS)
+    low, high, by_product = 0, len(_GROWTHS), families.product_families(sums)
     while low < high:
         middle = (low + high) // 2
         growth = float(_GROWTHS[middle])
-        reached = power_of(sums, level, bias=bias, width=width, growth=growth) >= power
+        found = power_of(sums, by_product, level, bias=bias, width=width, growth=growth)
+        reached = found >= power
         low, high = (low, middle) if reached else (middle + 1, high)
     return None if low == len(_GROWTHS) else int(np.ceil(_PILOT * _GROWTHS[low]))

@@ -5,14 +5,15 @@ narrowed about their centre. How far that moves the sums of the swap test is mea
 swaps themselves supply the noise.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from .._base.arrays import double, host, kind, namespace, to_device_of
+from .._base.arrays import double, host, in_order, kind, namespace, to_device_of
 from .._base.types import Array, Floats, Ints
 from ..simulations.blocks import Block
-from .families import moment_families, product_families, weights
+from .families import moment_families, weights
 from .statistics import row_p_values, totals
 from .swaps import Sums
 
@@ -59,8 +60,8 @@ class Errors:
 
 def _discrete(pooled: Array) -> Array:
     """Return whether parameters take few values, for each simulation, `(n_block, n_dims)`."""
-    ordered = np.sort(host(pooled[:_FEW]), axis=0)
-    return (ordered[1:] == ordered[:-1]).mean(axis=0) > _SHARED
+    ordered = in_order(pooled[:_FEW])
+    return host((ordered[1:] == ordered[:-1]).sum(axis=0)) > _SHARED * (len(ordered) - 1)
 
 
 def _among(values: Array, moved: Array, luck: Floats) -> Array:
@@ -93,17 +94,29 @@ class Detectable:
         return words.caught(self)
 
 
-def detectable(sums: Sums, level: float) -> Detectable:
-    """Return the smallest planted errors that the test catches."""
-    bias, log_factor = (_smallest(sums, planted, level) for planted in (_SHIFTED, _NARROWED))
+def detectable(sums: Sums, by_product: Mapping[str, Floats], level: float) -> Detectable:
+    """Return the smallest planted errors that the test catches.
+
+    Arguments:
+        sums: The sums of a study.
+        by_product: The statistics of families that are made of products.
+        level: The level of the test.
+    """
+    bias, log_factor = (
+        _smallest(sums, by_product, planted, level) for planted in (_SHIFTED, _NARROWED)
+    )
     return Detectable(bias, np.inf if np.isinf(log_factor) else -np.expm1(-log_factor))
 
 
-def power(sums: Sums, level: float, *, bias: float, width: float, growth: float) -> float:
+def power(
+    sums: Sums, by_product: Mapping[str, Floats], level: float, *, bias: float, width: float,
+    growth: float,
+) -> float:  # fmt: skip
     """Return how likely the error is caught, the less likely one of two.
 
     Arguments:
         sums: The sums of a study.
+        by_product: The statistics of families that are made of products.
         level: The level of the test.
         bias: The bias of one parameter, in posterior sd; 0 for none.
         width: The fraction by which all parameters are too narrow; 0 for none.
@@ -111,7 +124,7 @@ def power(sums: Sums, level: float, *, bias: float, width: float, growth: float)
     """
     sought = ((_SHIFTED, bias), (_NARROWED, -np.log1p(-width)))
     caught = (
-        _powers(sums, planted, np.array([size]), level, growth)[0]
+        _powers(sums, by_product, planted, np.array([size]), level, growth)[0]
         for planted, size in sought
         if size > 0
     )
@@ -141,13 +154,18 @@ _SHIFTED, _NARROWED = _Planted(BIASES), _Planted(NARROWINGS, n_before=len(BIASES
 
 
 def _powers(
-    sums: Sums, planted: _Planted, sizes: Floats, level: float, growth: float = 1.0
+    sums: Sums,
+    by_product: Mapping[str, Floats],
+    planted: _Planted,
+    sizes: Floats,
+    level: float,
+    growth: float = 1.0,
 ) -> Floats:
     """Return how often errors of given sizes are caught, from the effects of planted ones."""
     n_rows, move = sums.n_rows, _Move.by(sums, planted, sizes, growth)
     moved = moment_families(sums.with_rows(move))
     # Products hardly move, and moving them would cost more than all the rest.
-    unmoved = {name: values[move.origins()] for name, values in product_families(sums).items()}
+    unmoved = {name: values[move.origins()] for name, values in by_product.items()}
     p_values = row_p_values(np.column_stack([*moved.values(), *unmoved.values()]), n_rows)
     total = totals(p_values, weights([*moved, *unmoved]))
     above = n_rows - 1 - np.searchsorted(np.sort(total[1:n_rows]), total[n_rows:])
@@ -202,10 +220,12 @@ class _Move:
         return np.concatenate([first, np.tile(moved, len(self.weights))])
 
 
-def _smallest(sums: Sums, planted: _Planted, level: float) -> float:
+def _smallest(
+    sums: Sums, by_product: Mapping[str, Floats], planted: _Planted, level: float
+) -> float:
     """Return the size at which an error is caught often enough, by interpolation."""
     sizes = np.geomspace(planted.sizes[0], planted.sizes[-1], _N_SIZES)
-    powers = np.maximum.accumulate(_powers(sums, planted, sizes, level))
+    powers = np.maximum.accumulate(_powers(sums, by_product, planted, sizes, level))
     if powers[-1] < CAUGHT:
         return float(np.inf)
     rising = np.append(True, np.diff(powers) > 0)

@@ -17,7 +17,7 @@ import numpy as np
 from .. import backends
 from .._base import arrays
 from .._base.arrays import Results
-from .._base.types import Array, Floats, Ints
+from .._base.types import Array, Ints
 from .features import MOST_LEADING, Features
 
 PRODUCTS = ("data", "data_width", "pairs", "pairs_by_own", "pairs_by_data", "triples")
@@ -81,7 +81,12 @@ def triples(n_chosen: int) -> Ints:
 
 
 def add(
-    sums: Results, scores: Array, slots: Array, features: Features, chosen: Ints, width: Floats
+    sums: Results,
+    scores: Array,
+    slots: Array,
+    features: Features,
+    chosen: Ints,
+    width: tuple[float, float],
 ) -> None:
     """Add the products of a block to the sums, by name and `(n_rows, ...)`.
 

@@ -47,10 +47,11 @@ def polynomials(table: Floats) -> Floats:
 
 def standardise(sums: Array, n_rows: int) -> Floats:
     """Return sums less their mean over the first rows, in units of the sd over those rows."""
-    where, centre = arrays.namespace(sums).where, sums[:n_rows].mean(axis=0)
-    sd = ((sums[:n_rows] - centre) ** 2).mean(axis=0) ** 0.5
-    constant = sd <= 1e-6 * abs(centre).clip(min=1.0)
-    return where(constant, 0.0, (sums - centre) / where(constant, 1.0, sd))
+    xp, centre = arrays.namespace(sums), sums[:n_rows].mean(axis=0)
+    about = sums - centre
+    sd = xp.einsum("i...,i...->...", about[:n_rows], about[:n_rows]) ** 0.5 / n_rows**0.5
+    about /= xp.where(sd <= 1e-6 * abs(centre).clip(min=1.0), np.inf, sd)
+    return about
 
 
 def log_ratio(z: Floats) -> Floats:

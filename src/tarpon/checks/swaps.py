@@ -12,7 +12,8 @@ All statistics here are sums over simulations of functions of pooled ranks, so t
 one look-up per simulation and score, and no more than a block of ranks is ever stored.
 """
 
-from collections.abc import Callable, Mapping
+from collections import UserDict
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -29,7 +30,7 @@ from .labellings import Part, Plants, Recipe, Totals
 from .products import pairs, triples
 from .statistics import components, standardise
 
-_DATA_PER_SUM = 8  # how many times larger than its sums a part of the draws is, at least
+_DATA_PER_SUM = 2  # how many times larger than its sums a part of the draws is, at least
 _FEWEST_SIMS, FEWEST_DRAWS = 2, 5
 
 
@@ -66,7 +67,7 @@ class Sums:
     own: dict[str, str]
     moments: Results
     along: Floats
-    products: Results
+    products: MutableMapping[str, Array]
     ties: Floats
     chosen: Ints
     share_tied: float
@@ -79,7 +80,7 @@ class Sums:
         """Return the same sums as NumPy arrays."""
         return replace(
             self.with_rows(arrays.host),
-            products={name: arrays.host(values) for name, values in self.products.items()},
+            products=_OnHost(self.products),
             correlations=arrays.host(self.correlations),
         )
 
@@ -91,6 +92,14 @@ class Sums:
             along=change(self.along),
             ties=change(self.ties),
         )
+
+
+class _OnHost(UserDict[str, Array]):
+    """Arrays that are brought to the host when they are asked for: some may never be."""
+
+    def __getitem__(self, name: str) -> Array:
+        self.data[name] = arrays.host(self.data[name])
+        return self.data[name]
 
 
 def swap(
@@ -177,19 +186,18 @@ def _in_units(
 
 
 def _in_unit(sums: Results, unit: Array) -> Results:
-    """Return sums of products of normal scores, each score in its unit, `(n_rows, n_chosen)`."""
+    """Return sums of products of normal scores, changed to units, `(n_rows, n_chosen)`."""
     n_chosen = unit.shape[1]
     a, b = pairs(n_chosen).T
     k, m, n = triples(n_chosen).T
     both = unit[:, a] * unit[:, b]
-    return {
-        "data": sums["data"] * unit[:, :, None],
-        "data_width": sums["data_width"] * (unit * unit)[:, :, None],
-        "pairs": sums["pairs"] * both,
-        "pairs_by_own": sums["pairs_by_own"] * (unit[:, :, None] * unit[:, None]),
-        "pairs_by_data": sums["pairs_by_data"] * both[:, None],
-        "triples": sums["triples"] * (unit[:, k] * unit[:, m] * unit[:, n]),
-    }
+    sums["data"] *= unit[:, :, None]
+    sums["data_width"] *= (unit * unit)[:, :, None]
+    sums["pairs"] *= both
+    sums["pairs_by_own"] *= unit[:, :, None] * unit[:, None]
+    sums["pairs_by_data"] *= both[:, None]
+    sums["triples"] *= unit[:, k] * unit[:, m] * unit[:, n]
+    return sums
 
 
 def _unit(marginals: Array, table: Floats, n_sims: int) -> Array:
