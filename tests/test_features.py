@@ -304,9 +304,23 @@ class TestGuides:
         assert np.corrcoef(found.guides[:, 0], error)[0, 1] > 0.3
 
     def test_products_that_may_be_noise_are_shrunk(self):
-        sums = np.array([0.0, 5.0, -10.0, -20.0, 1e6])
-        found = features._shrunk(sums, 100)  # noise has the sd 10
-        np.testing.assert_allclose(found, [0, 0, 0, -15, 1e6], rtol=1e-6)
+        """A few of many that are far out are kept, and all others are taken for noise."""
+        rng = np.random.default_rng(0)
+        sums = 10 * rng.normal(size=(1000, 1))  # noise has the sd 10
+        noise = features._shrunk(sums, 100)
+        assert abs(noise).max() < 0.2 * abs(sums).max()
+        sums[:5] = [[200.0], [-300.0], [250.0], [-150.0], [400.0]]
+        kept = (features._shrunk(sums, 100) / sums)[:, 0]
+        assert kept[:5].min() > 0.95
+        assert np.median(kept) < 0.02
+        assert ((kept >= 0) & (kept <= 1)).all()
+
+    def test_products_that_all_carry_a_little_are_shrunk_alike(self):
+        rng = np.random.default_rng(0)
+        sums = 30 * rng.normal(size=(4000, 1))  # of which noise is a third
+        kept = (features._shrunk(sums, 100) / sums)[:, 0]
+        assert np.ptp(kept) < 0.3
+        assert abs(np.median(kept) - 8 / 9) < 0.05
 
     @pytest.mark.parametrize("n_dims", [3, 70])
     def test_guides_of_all_ways_are_the_same(self, n_dims, monkeypatch):

@@ -237,28 +237,28 @@ class TestCombine:
     def test_totals_are_sums_of_logarithms(self):
         p = np.array([[1.0, 0.5, 0.01], [0.2, 0.2, 0.2]])
         expected = [
-            np.log(1.2) + 2 * np.log(1.4) + 0.5 * np.log(21) + 2.5 * np.log(0.3 * 103 / 3),
-            3.5 * np.log(2) + 2.5 * np.log(0.3 * 5),
+            np.log(1.2) + 2 * np.log(1.4) + 0.5 * np.log(21) + 2 * np.log(0.3 * 103 / 3),
+            3.5 * np.log(2) + 2 * np.log(0.3 * 5),
         ]
         np.testing.assert_allclose(statistics.totals(p, self.weights), expected)
 
     def test_families_of_the_second_circle_count_in_the_mean_alone(self):
         p = np.array([[1.0, 0.5, 0.01, 0.1], [0.2, 0.2, 0.2, 0.001]])
         expected = [
-            np.log(1.2) + 2 * np.log(21) + 2.5 * np.log(0.3 * 101 / 2 + 0.7 * 12 / 2),
-            3 * np.log(2) + 2.5 * np.log(0.3 * 5 + 0.7 * 1005 / 2),
+            np.log(1.2) + 2 * np.log(21) + 2 * np.log(0.3 * 101 / 2 + 0.7 * 12 / 2),
+            3 * np.log(2) + 2 * np.log(0.3 * 5 + 0.7 * 1005 / 2),
         ]
         weights = np.array([1.0, 0.0, 2.0, 0.0])
         np.testing.assert_allclose(statistics.totals(p, weights), expected)
         alone = statistics.totals(p[:, 1::2], np.zeros(2))
-        np.testing.assert_allclose(alone, 2.5 * np.log(0.7 * np.array([6, 502.5])))
+        np.testing.assert_allclose(alone, 2 * np.log(0.7 * np.array([6, 502.5])))
 
     @pytest.mark.parametrize("real", range(25))
     def test_every_row_may_be_the_real_one(self, real):
         numbers = np.roll(self.numbers, -real, axis=0)
         combined = statistics.combine(numbers, self.weights)
         p = statistics.row_p_values(numbers, 25)
-        total = np.log1p(0.2 / p) @ self.weights + 2.5 * np.log(0.3 * (1 / p).mean(axis=1))
+        total = np.log1p(0.2 / p) @ self.weights + 2 * np.log(0.3 * (1 / p).mean(axis=1))
         assert combined.p_value == (total >= total[0] - 1e-9).sum() / 25
         assert combined.single.tolist() == [(c >= c[0]).sum() / 25 for c in numbers.T]
         smallest = p.min(axis=1)

@@ -193,21 +193,29 @@ def _leading(means: Floats) -> tuple[Floats, Floats]:
     return left[:, :_MOST_GUIDING] * root, (sizes[:, None] * right)[:_MOST_GUIDING] / root
 
 
-def _shrunk(products: Floats, n_rows: int) -> Floats:
+def _moments(products: Floats, n_rows: int) -> Floats:
+    """Return how many sums of products there are, and the sums of their squares and fourths.
+
+    In standard errors, `(3, n_guiding)`; those of columns that never vary do not count.
+    """
+    z = products[products.any(axis=1)] / np.sqrt(n_rows)
+    return np.stack([np.full(products.shape[1], len(z)), (z**2).sum(axis=0), (z**4).sum(axis=0)])
+
+
+def _shrunk(products: Floats, n_rows: int, moments: Floats | None = None) -> Floats:
     r"""Return sums of products of standardised numbers, shrunk as far as they are noise.
 
     Of the sums in standard errors, :math:`z`, a share :math:`\pi` has the variance
     :math:`1 + v` and the others 1; both are found from the second and fourth moments over the
     columns of the data. What is returned is the expected signal given :math:`z`.
     """
-    if not products.size:
-        return products
-    z = products / np.sqrt(n_rows)
-    signal = np.maximum((z**2).mean(axis=0) - 1, 1e-6)
-    fourth = np.maximum((z**4).mean(axis=0) - 3 - 6 * signal, 3 * signal**2)
+    n, square, fourth = _moments(products, n_rows) if moments is None else moments
+    signal = np.maximum(square / np.maximum(n, 1) - 1, 1e-6)
+    fourth = np.maximum(fourth / np.maximum(n, 1) - 3 - 6 * signal, 3 * signal**2)
     variance = fourth / (3 * signal)
     share = np.clip(signal / variance, 1e-6, 1.0)
-    odds = np.minimum(z**2, 700) * variance / (2 * (1 + variance)) - 0.5 * np.log1p(variance)
+    squares = np.minimum(products**2 / n_rows, 700)
+    odds = squares * variance / (2 * (1 + variance)) - 0.5 * np.log1p(variance)
     kept = share / (share + (1 - share) * np.exp(-odds))
     return products * kept * variance / (1 + variance)
 
@@ -290,12 +298,19 @@ def _principal_of_wide(data: Array, guiding: Floats) -> tuple[Floats, Floats, Fl
     """
     flat = data.reshape(len(data), -1)
     step = max(1, _ROW_BYTES // (8 * len(flat)))
+
+    def some() -> Iterator[Floats]:
+        for start in range(0, flat.shape[1], step):
+            numbers = np.asarray(flat[:, start : start + step], dtype=float)
+            yield _standard(shapes.finite(_DATA, numbers))[0]
+
     products, guides = np.zeros((len(flat), len(flat))), np.zeros(guiding.shape)
-    for start in range(0, flat.shape[1], step):
-        some = np.asarray(flat[:, start : start + step], dtype=float)
-        columns, _ = _standard(shapes.finite(_DATA, some))
+    moments = np.zeros((3, guiding.shape[1]))
+    for columns in some():
         products += columns @ columns.T
-        guides += columns @ _shrunk(columns.T @ guiding, len(flat))
+        moments += _moments(columns.T @ guiding, len(flat))
+    for columns in some():
+        guides += columns @ _shrunk(columns.T @ guiding, len(flat), moments)
     sizes, axes = np.linalg.eigh(products)
     n_kept = min(MOST_PLAIN, len(flat) - 1)
     return axes[:, ::-1][:, :n_kept], _shares(sizes[::-1][:n_kept]), guides
