@@ -6,7 +6,6 @@ test on them is exact.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -241,10 +240,9 @@ def guides_of_blocks(data: Floats, mean: Floats, edges: Ints) -> Floats:
         mean: A standardised posterior mean, `(n_sims,)`.
         edges: The first columns of the blocks, and the end of the last.
     """
-    guides = np.zeros((len(data), len(edges) - 1))
-    for block, (first, last) in enumerate(pairwise(edges)):
-        columns, _ = _standard(data[:, first:last])
-        guides[:, block] = columns @ _shrunk(columns.T @ mean, len(data))
+    columns = _standard_or_zero(data)
+    weights = _shrunk(columns.T @ mean[:, None], len(data))
+    guides = np.add.reduceat(columns * weights[:, 0], edges[:-1], axis=1)
     own = (mean @ guides) / np.maximum(mean @ mean, 1e-300)
     return _standard_or_zero(guides - np.outer(mean, own))
 

@@ -29,8 +29,7 @@ _SHADOWS = {
     Kind.BIASED: _OTHERS,
     Kind.OVERCONFIDENT: _OTHERS,
     Kind.UNDERCONFIDENT: _OTHERS,
-    Kind.TAILS: {Kind.SKEWED, Kind.DEPENDENCE, Kind.COMBINATION},
-    Kind.WIDTH_BY_DATA: {Kind.TAILS},
+    Kind.TAILS: {Kind.SKEWED, Kind.DEPENDENCE, Kind.COMBINATION, Kind.WIDTH_BY_DATA},
     Kind.SKEWED: {Kind.DEPENDENCE},
     Kind.BIAS_BY_DATA: {Kind.UNUSED_DATA, Kind.CORRELATION_BY_DATA, Kind.WIDTH_BY_DATA},
     Kind.IGNORES_DATA: {Kind.UNUSED_DATA, Kind.CORRELATION_BY_DATA, Kind.WIDTH_BY_DATA},
@@ -101,7 +100,7 @@ def _without_shadows(named: list[Candidate], rejected: Rejected) -> list[Finding
     for place, candidate in enumerate(named):
         casters = [
             k for k, other in enumerate(named)
-            if other in kept and _casts(other, candidate)
+            if other in kept and _casts(other, candidate, stronger=k < place)
         ]  # fmt: skip
         limit = rejected.level if place < min(casters, default=0) else rejected.level / _STRICTER
         simpler = [named[k] for k in casters]
@@ -110,9 +109,15 @@ def _without_shadows(named: list[Candidate], rejected: Rejected) -> list[Finding
     return [candidate.finding for candidate in kept if not _explained(candidate, kept, rejected)]
 
 
-def _casts(other: Candidate, candidate: Candidate) -> bool:
-    """Return whether a flaw may look like another, which is no simpler."""
+def _casts(other: Candidate, candidate: Candidate, *, stronger: bool) -> bool:
+    """Return whether a flaw may look like another, which is no simpler.
+
+    Widths that follow the data are tails on average, and tails make widths noisy: of these two,
+    the stronger one casts the other.
+    """
     kind, of = candidate.finding.kind, other.finding.kind
+    if kind is Kind.TAILS and of is Kind.WIDTH_BY_DATA:
+        return stronger
     return kind in _SHADOWS.get(of, ()) or (kind is of and other.simple > candidate.simple)
 
 
