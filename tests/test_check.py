@@ -192,11 +192,12 @@ SENTENCES = {
     "their means correlate with the truths by 0.30 [0.20, 0.40]": Finding(
         Kind.IGNORES_DATA, (), 0.01, size=SIZE
     ),
-    "ignores x[1:3] in mass: it explains 30% [20%, 40%] of what the draws leave open": Finding(
+    "ignores x[1:3] in mass: that part explains 30% [20%, 40%] of what the draws leave "
+    "open": Finding(
         Kind.UNUSED_DATA, ("mass",), 0.01, size=SIZE, where="x[1:3]"
     ),
-    "ignores a part of the data in mass: it explains 30% [20%, 40%] of what the draws leave "
-    "open": Finding(Kind.UNUSED_DATA, ("mass",), 0.01, size=SIZE, where="x"),
+    "ignores a part of the data in mass: that part explains 30% [20%, 40%] of what the draws "
+    "leave open": Finding(Kind.UNUSED_DATA, ("mass",), 0.01, size=SIZE, where="x"),
     "wrong correlation between a and b: given the data, truths correlate by 0.30 [0.20, 0.40] "
     "and draws by -0.10": Finding(Kind.CORRELATION, ("a", "b"), 0.01, size=SIZE, expected=-0.1),
     "correlation of a and b depends on x[1]: the truths correlate by -0.30 [-0.40, -0.20] where "
@@ -255,6 +256,59 @@ class TestWords:
         unsure = tuple(replace(family, adjusted=1.0) for family in found.families)
         assert "Seen by: only the combined test\n" in str(replace(found, families=unsure))
         assert "only the combined test" not in str(found)
+
+
+def contradicted(finding):
+    """Return whether a finding says what its own interval does not."""
+    size, right = finding.size, finding.expected
+    signs = {
+        Kind.BIASED: {"above": 1, "below": -1}, Kind.SKEWED: {"above": 1, "below": -1},
+        Kind.TAILS: {"light": 1, "heavy": -1}, Kind.OVERCONFIDENT: {None: 1},
+        Kind.UNDERCONFIDENT: {None: -1},
+    }  # fmt: skip
+    if size is None or right is None:
+        return False
+    wanted = signs.get(finding.kind, {}).get(finding.direction)
+    wrong = [s for s in (size, *finding.sizes) if s.low <= right <= s.high]
+    return bool(wrong) or (wanted is not None and wanted * (size.value - right) <= 0)
+
+
+class TestNoWordIsContradicted:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("flaw", [flaw for flaw in FLAWS if flaw != "exact"])
+    def test_on_the_zoo(self, flaw):
+        for n_dims, seed in [(3, 0), (3, 1), (10, 2)]:
+            sims = zoo(flaw, n_dims=n_dims, n_sims=150, n_draws=50, rng=seed)
+            found = tarpon.check(sims, rng=seed, n_swaps=99)
+            assert not [str(f) for f in found.findings if contradicted(f)]
+
+    @pytest.mark.slow
+    def test_on_random_mixtures(self):
+        """Posteriors with two or three modes of random weights, widths and places, and others."""
+        rejected = 0
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+
+            def draw(n, rng=rng):
+                weights, places = rng.dirichlet([1, 1, 1]), rng.normal(size=(3, 2))
+                widths = rng.gamma(3, 0.3, size=(3, 2))
+                mode = rng.choice(3, size=(n, 150), p=weights)
+                return places[mode] + widths[mode] * rng.standard_t(5, size=(n, 150, 2))
+
+            truths, draws = draw(1)[0], draw(50)
+            x = truths + rng.normal(size=truths.shape)
+            found = tarpon.check(draws, truths, x=x, rng=seed, n_swaps=99)
+            rejected += found.p_value <= 0.05
+            assert not [str(f) for f in found.findings if contradicted(f)]
+        assert rejected >= 30
+
+    def test_and_a_contradicted_word_would_be_noticed(self):
+        shaky, right = Estimate(0.02, -0.13, 0.17), Estimate(0.3, 0.2, 0.4)
+        say = partial(Finding, Kind.BIASED, ("beta",), 0.01, expected=0.0, direction="above")
+        assert contradicted(say(size=shaky))
+        assert contradicted(say(size=right, sizes=(right, shaky)))
+        assert contradicted(replace(say(size=right), direction="below"))
+        assert not contradicted(say(size=right))
 
 
 class TestParameters:

@@ -24,6 +24,7 @@ _ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all para
 _DIFFERENT = 0.01  # the p-value from which on errors of parameters are not all the same
 _MOST_BLOCKS, _CLEAR_BLOCK = 16, 2.5  # parts of the data, and standard errors to name one
 _AS_CLEAR = 0.85  # how clear data are that are named before what the posterior says of itself
+_BEYOND = "what the data say beyond the draws"
 _LEAST_EXPLAINED = 0.01  # of what the draws leave open
 _MOST_NAMED = 4  # parameters of a combination
 _MOST_NUMBERS = 2**26  # of data that are looked at once more
@@ -31,7 +32,7 @@ _MOST_NUMBERS = 2**26  # of data that are looked at once more
 
 @dataclass(frozen=True, eq=False)
 class Rejected:
-    """What was measured of posteriors that the test has rejected, and how many flaws they have."""
+    """What was measured of posteriors that the test has rejected."""
 
     sims: Simulations
     sums: Sums
@@ -39,7 +40,6 @@ class Rejected:
     trends: Trends
     data: Array | None
     level: float
-    n_flaws: int = 0
 
     @classmethod
     def of(
@@ -97,10 +97,13 @@ def biased(rejected: Rejected, p_value: float) -> list[Candidate]:
     shifts = rejected.sums.moments["marginals"][: rejected.sums.n_rows, 0]
     found = []
     for sign in (1, -1):
-        ks = _failing(sign * shifts, rejected.level)
-        if ks:
-            sizes = tuple(rejected.effects.bias(k) for k in ks)
-            found.append(_shifted(rejected, ks, sizes, p_value))
+        sizes = {k: rejected.effects.bias(k) for k in _failing(sign * shifts, rejected.level)}
+        # Truths that rank high lie above the draws, which then have a negative bias.
+        clear = {
+            k: size for k, size in sizes.items() if (size.high < 0 if sign > 0 else size.low > 0)
+        }
+        if clear:
+            found.append(_shifted(rejected, list(clear), tuple(clear.values()), p_value))
     worst = int(np.argmax(abs(shifts[0])))
     return found or [_shifted(rejected, [worst], (rejected.effects.bias(worst),), p_value)]
 
@@ -131,25 +134,25 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     for side in (sign, -sign):
         ks = _failing(side * single, rejected.level)
         ks = [k] if not ks and side == sign else ks
-        if ks:
-            sizes = tuple(rejected.effects.width(k) for k in ks)
-            found += _widths(rejected, ks, sizes, side, p_value)
+        sizes = {k: rejected.effects.width(k) for k in ks}
+        clear = {
+            k: size for k, size in sizes.items() if (size.low > 1 if side > 0 else size.high < 1)
+        }
+        found += _widths(rejected, list(clear), tuple(clear.values()), side, p_value)
     return found
 
 
 def _widths(
     rejected: Rejected, ks: Sequence[int], sizes: tuple[Estimate, ...], sign: float, p_value: float
 ) -> list[Candidate]:
-    factor = sizes[0]
-    right = (factor.low <= 1 <= factor.high) or (factor.value > 1) != (sign > 0)
-    if right and rejected.n_flaws > 1:
+    if not sizes or (sizes[0].value > 1) != (sign > 0):
         return []  # the sd is right, and something else is wrong
     return [
         Candidate(
             Finding(
                 Kind.OVERCONFIDENT if sign > 0 else Kind.UNDERCONFIDENT,
                 rejected.names(*ks), p_value,
-                size=factor, unit="width of the draws", expected=1.0,
+                size=sizes[0], unit="width of the draws", expected=1.0,
                 sizes=sizes if len(sizes) > 1 else (),
             )
         )
@@ -179,7 +182,7 @@ def skewed(rejected: Rejected, p_value: float) -> list[Candidate]:
     third = rejected.sums.moments["marginals"][0, 2]
     k = int(np.argmax(abs(third)))
     size = _mean(np.sqrt(6.0) * rejected.remaining.moments[2][:, k])
-    if rejected.n_flaws > 1 and (size.low <= 0 <= size.high or size.value * third[k] < 0):
+    if size.value * third[k] < 0:
         return []
     finding = Finding(
         Kind.SKEWED, rejected.names(k), p_value,
@@ -197,8 +200,6 @@ def tails(rejected: Rejected, p_value: float) -> list[Candidate]:
     everywhere = fourth.shape[1] > 1 and np.sign(fourth[0, k]) * others >= _ALSO_THERE
     each = np.sqrt(24.0) * rejected.remaining.moments[3]
     size = _mean(each.mean(axis=1) if everywhere else each[:, k])
-    if rejected.n_flaws > 1 and size.low <= 0 <= size.high:
-        return []
     finding = Finding(
         Kind.TAILS, () if everywhere else rejected.names(k), p_value,
         size=size, unit="excess kurtosis of the truths among the draws", expected=0.0,
@@ -285,7 +286,7 @@ def unused_data(rejected: Rejected, p_value: float) -> list[Candidate]:
     finding = Finding(
         Kind.UNUSED_DATA, rejected.names(k), p_value,
         size=size, unit="share of what the draws leave open", expected=0.0, where=where,
-        trend=rejected.trends.bias(k, (f"what {where} says beyond them", guides[:, k]), p_value),
+        trend=rejected.trends.bias(k, (_BEYOND, guides[:, k]), p_value),
     )  # fmt: skip
     n_tests, plain = guides.shape[1], sums.features.values[:, : sums.features.plain]
 
@@ -407,8 +408,6 @@ def combination(rejected: Rejected, p_value: float) -> list[Candidate]:
     loads = whiten @ axes[:, -widest]
     loads /= np.linalg.norm(loads) * np.sign(loads[np.argmax(abs(loads))])
     size = _spiked(values[0, -widest], n_chosen / sums.n_sims, sums.n_sims, widest == 1)
-    if size.low <= 1 <= size.high:
-        return []
     order = np.argsort(-abs(loads), kind="stable")[:_MOST_NAMED]
     names = rejected.names(*(int(sums.chosen[k]) for k in order))
     terms = [f"{loads[k]:+.2f} {name}" for k, name in zip(order, names, strict=True)]

@@ -1,7 +1,6 @@
 """Findings: which flaws the swap test names, without those that simpler ones explain."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -87,8 +86,14 @@ def _named(rejected: Rejected, families: Mapping[str, Floats]) -> list[Candidate
     kept = [k for k in order if clear[k]]
     # Rejected as a whole and no flaw on its own: the two likeliest.
     kept = kept or [k for k in order[:2] if single[k] <= level]
-    rejected = replace(rejected, n_flaws=len(kept))
-    return [found for k in kept for found in describe[k](rejected, float(among_all[k]))]
+    found = [found for k in kept for found in describe[k](rejected, float(among_all[k]))]
+    return [candidate for candidate in found if not _contradicted(candidate.finding)]
+
+
+def _contradicted(finding: Finding) -> bool:
+    """Return whether the interval of a size says that nothing is wrong."""
+    size, right = finding.size, finding.expected
+    return size is not None and right is not None and size.low <= right <= size.high
 
 
 def _without_shadows(named: list[Candidate], rejected: Rejected) -> list[Finding]:

@@ -80,7 +80,7 @@ def size_of(finding: Finding) -> str:
                 f"means correlate with the truths by {size}"
             )
         case Kind.UNUSED_DATA if size:
-            return f"it explains {size.percent()} of what the draws leave open"
+            return f"that part explains {size.percent()} of what the draws leave open"
         case Kind.CORRELATION if size:
             draws = _signed(finding.expected)
             return f"given the data, truths correlate by {size} and draws by {draws}"
