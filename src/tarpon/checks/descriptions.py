@@ -96,14 +96,13 @@ def biased(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe shifts, of each parameter that is shifted on its own, or of the worst."""
     shifts = rejected.sums.moments["marginals"][: rejected.sums.n_rows, 0]
     found = []
-    for sign in (1, -1):
-        sizes = {k: rejected.effects.bias(k) for k in _failing(sign * shifts, rejected.level)}
+    for sign, ks in _failing(shifts, rejected.level).items():
+        sizes = {k: rejected.effects.bias(k) for k in ks}
         # Truths that rank high lie above the draws, which then have a negative bias.
-        clear = {
-            k: size for k, size in sizes.items() if (size.high < 0 if sign > 0 else size.low > 0)
-        }
+        clear = [k for k, size in sizes.items() if min(-sign * size.low, -sign * size.high) > 0]
         if clear:
-            found.append(_shifted(rejected, list(clear), tuple(clear.values()), p_value))
+            each = tuple(sizes[k] for k in clear)
+            found.append(_shifted(rejected, clear, each, p_value))
     worst = int(np.argmax(abs(shifts[0])))
     return found or [_shifted(rejected, [worst], (rejected.effects.bias(worst),), p_value)]
 
@@ -128,17 +127,18 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     sign = np.sign(single[0, k])
     others = float(standardise(single.sum(axis=1) - single[:, k], len(single))[0])
     everywhere = single.shape[1] > 1 and sign * others >= _ALSO_THERE
-    if everywhere and (_alike(rejected.effects) or not _failing(abs(single), rejected.level)):
+    failing = _failing(single, rejected.level)
+    if everywhere and (_alike(rejected.effects) or not failing):
         return _widths(rejected, (), (rejected.effects.width(),), sign, p_value)
     found = []
-    for side in (sign, -sign):
-        ks = _failing(side * single, rejected.level)
-        ks = [k] if not ks and side == sign else ks
+    for side, ks in (failing or {sign: [k]}).items():
         sizes = {k: rejected.effects.width(k) for k in ks}
-        clear = {
-            k: size for k, size in sizes.items() if (size.low > 1 if side > 0 else size.high < 1)
-        }
-        found += _widths(rejected, list(clear), tuple(clear.values()), side, p_value)
+        clear = [
+            k
+            for k, size in sizes.items()
+            if min(side * (size.low - 1), side * (size.high - 1)) > 0
+        ]
+        found += _widths(rejected, clear, tuple(sizes[k] for k in clear), side, p_value)
     return found
 
 
@@ -159,10 +159,16 @@ def _widths(
     ]  # fmt: skip
 
 
-def _failing(signed: Floats, level: float) -> list[int]:
-    """Return the places where the first row is large on its own, among all, largest first."""
-    ks = np.flatnonzero(adjusted(signed) <= level)
-    return [int(k) for k in ks[np.argsort(-signed[0, ks], kind="stable")]]
+def _failing(values: Floats, level: float) -> dict[float, list[int]]:
+    """Return the places where the first row is far from zero on its own, among all, by sign.
+
+    The largest first, and the sign of the largest first.
+    """
+    ks = np.flatnonzero(adjusted(abs(values)) <= level)
+    found: dict[float, list[int]] = {}
+    for k in ks[np.argsort(-abs(values[0, ks]), kind="stable")]:
+        found.setdefault(float(np.sign(values[0, k])), []).append(int(k))
+    return found
 
 
 def _alike(effects: Effects) -> bool:
