@@ -73,16 +73,21 @@ def number(value: float, form: str = ".2f") -> str:
 
 
 def powers(results: Results) -> Iterator[str]:
-    """Yield the lines of the table of powers."""
-    yield row("flaw", "parameters", *COLUMNS, *WORDS)
-    yield row("---", *["--:"] * (len(COLUMNS) + 3))
+    """Yield the lines of the table of powers: of the tests that were measured on most flaws."""
+    every = [(flaw, n_dims) for flaw in FLAWS for n_dims in DIMS]
+    columns = [
+        name for name in COLUMNS
+        if np.mean([name in results.cell(flaw, n_dims) for flaw, n_dims in every]) > 0.5
+    ]  # fmt: skip
+    yield row("flaw", "parameters", *columns, *WORDS)
+    yield row("---", *["--:"] * (len(columns) + 3))
     for flaw, about in FLAWS.items():
         for n_dims in DIMS:
-            means = [results.mean(flaw, n_dims, name) for name in (*COLUMNS, *WORDS)]
+            means = [results.mean(flaw, n_dims, name) for name in (*columns, *WORDS)]
             yield row(about.label, str(n_dims), *map(number, means))
     for circle, which in (1, "first"), (2, "later"):
         those = [name for name, about in FLAWS.items() if about.circle == circle and about.kinds]
-        table = [[results.mean(f, d, name) for name in COLUMNS] for f in those for d in DIMS]
+        table = [[results.mean(f, d, name) for name in columns] for f in those for d in DIMS]
         means = np.ma.masked_invalid(table).mean(axis=0).filled(np.nan)
         yield row(f"**mean over the {which} flaws**", "", *map(number, means), "", "")
 

@@ -273,6 +273,38 @@ def contradicted(finding):
     return bool(wrong) or (wanted is not None and wanted * (size.value - right) <= 0)
 
 
+class TestAFewBadParameters:
+    def widths(self, factors, seed=0):
+        exact = zoo("exact", n_dims=60, n_sims=300, n_draws=60, rng=seed)
+        mean = 0.8 * exact.x
+        draws = (mean + (exact.samples - mean) * factors).astype("f4")
+        return tarpon.check(draws, exact.theta, x=exact.x, rng=seed, n_swaps=199)
+
+    def test_do_not_vanish_in_an_average(self):
+        factors = np.ones(60)
+        factors[[3, 10, 20, 30, 40]] = 0.6
+        found = the(Kind.OVERCONFIDENT, self.widths(factors))
+        bad = [f"theta_{k}" for k in (3, 10, 20, 30, 40)]
+        assert set(bad) <= set(found.parameters)
+        assert len(found.parameters) <= 6
+        assert all(size.low < 1.67 < size.high + 0.1 for size in found.sizes[:5])
+        assert str(found).startswith(f"overconfident in {len(found.sizes)} parameters: the truths")
+
+    def test_and_a_width_of_all_is_one_number(self):
+        found = the(Kind.OVERCONFIDENT, self.widths(np.full(60, 0.9)))
+        assert found.parameters == ()
+        assert found.size.low < 1 / 0.9 < found.size.high
+
+    def test_both_sides_are_named(self):
+        factors = np.ones(60)
+        factors[:2], factors[2:4] = 0.6, 1.7
+        check = self.widths(factors)
+        assert the(Kind.OVERCONFIDENT, check).parameters[:2] in {
+            ("theta_0", "theta_1"), ("theta_1", "theta_0")
+        }  # fmt: skip
+        assert set(the(Kind.UNDERCONFIDENT, check).parameters) >= {"theta_2", "theta_3"}
+
+
 class TestNoWordIsContradicted:
     @pytest.mark.slow
     @pytest.mark.parametrize("flaw", [flaw for flaw in FLAWS if flaw != "exact"])

@@ -128,8 +128,9 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     others = float(standardise(single.sum(axis=1) - single[:, k], len(single))[0])
     everywhere = single.shape[1] > 1 and sign * others >= _ALSO_THERE
     failing = _failing(single, rejected.level)
-    if everywhere and (_alike(rejected.effects) or not failing):
-        return _widths(rejected, (), (rejected.effects.width(),), sign, p_value)
+    whole = rejected.effects.width()
+    if everywhere and (_alike(single, whole.value) or not failing):
+        return _widths(rejected, (), (whole,), sign, p_value)
     found = []
     for side, ks in (failing or {sign: [k]}).items():
         sizes = {k: rejected.effects.width(k) for k in ks}
@@ -171,16 +172,15 @@ def _failing(values: Floats, level: float) -> dict[float, list[int]]:
     return found
 
 
-def _alike(effects: Effects) -> bool:
-    """Return whether the widths of all parameters may be the same."""
-    from scipy.special import chdtrc
+def _alike(widths: Floats, factor: float) -> bool:
+    """Return whether the widths of all parameters may be wrong by the same factor.
 
-    each = [effects.width(k) for k in range(effects.truth.shape[1])]
-    logs = np.log([max(e.value, 1e-9) for e in each])
-    errors = np.log([max(e.high, 1e-9) / max(e.low, 1e-9) for e in each]) / (2 * 1.96)
-    weights = 1 / np.maximum(errors, 1e-9) ** 2
-    about = logs - (weights * logs).sum() / weights.sum()
-    return bool(chdtrc(len(logs) - 1, (weights * about**2).sum()) > _DIFFERENT)
+    Arguments:
+        widths: The width of each parameter in standard errors, `(n_rows, n_dims)`.
+        factor: The factor; by it, the standard errors themselves grow.
+    """
+    spread = widths.var(axis=1)
+    return bool(spread[0] <= np.quantile(spread[1:], 1 - _DIFFERENT) * max(1.0, factor) ** 4)
 
 
 def skewed(rejected: Rejected, p_value: float) -> list[Candidate]:
