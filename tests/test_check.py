@@ -215,6 +215,9 @@ SENTENCES = {
         Kind.DEPENDENCE, ("a", "b", "c"), 0.01, size=SIZE, expected=0.0,
         trend=trend("correlation", "a", "b", along="the place of c"),
     ),
+    "wrong shares in model: value 2 is drawn in 45%, and is the truth in 30% [20%, 40%]": Finding(
+        Kind.VALUES, ("model",), 0.01, size=SIZE, expected=0.45, where="value 2"
+    ),
     "rounded: truths and draws do not share the same discrete values": Finding(
         Kind.ROUNDED, (), 0.01
     ),

@@ -36,6 +36,8 @@ _SHADOWS = {
     Kind.CORRELATION: {Kind.COMBINATION, Kind.DEPENDENCE},
     Kind.ROUNDED: {Kind.DEPENDENCE, Kind.COMBINATION},
 }
+# What a flaw in few values does not explain in the same parameter.
+_BESIDE_VALUES = {Kind.IGNORES_DATA, Kind.UNUSED_DATA, Kind.SCORE}
 _SHAPE = ("radial", "posterior balls", "random balls", "residuals", "density")
 
 
@@ -49,7 +51,7 @@ def findings(
 ) -> tuple[Finding, ...]:
     """Return what is wrong with posteriors that the test has rejected, worst first."""
     rejected = Rejected.of(sims, sums, effects, data, level)
-    named = _without_shadows(_named(rejected, families), rejected)
+    named = _without_shadows(_beside_values(_named(rejected, families), rejected), rejected)
     if not named:
         seen = [families[name] for name in _SHAPE if name in families]
         p_value = min(float((values >= values[0]).mean()) for values in seen)
@@ -89,6 +91,24 @@ def _named(rejected: Rejected, families: Mapping[str, Floats]) -> list[Candidate
     kept = kept or [k for k in order[:2] if single[k] <= level]
     rejected = replace(rejected, n_flaws=len(kept))
     return [found for k in kept for found in describe[k](rejected, float(among_all[k]))]
+
+
+def _beside_values(named: list[Candidate], rejected: Rejected) -> list[Candidate]:
+    """Return the candidates without those that a flaw in few values explains.
+
+    Ranks among equal draws are random, so flaws of ranks say no more of these parameters.
+    """
+    if not any(candidate.by_value for candidate in named):
+        return named
+    every = rejected.names(*range(rejected.sims.n_dims))
+    few = set(rejected.names(*rejected.effects.few))
+    return [
+        candidate
+        for candidate in named
+        if candidate.by_value
+        or candidate.finding.kind in _BESIDE_VALUES
+        or not few.issuperset(candidate.finding.parameters or every)
+    ]
 
 
 def _without_shadows(named: list[Candidate], rejected: Rejected) -> list[Finding]:
@@ -159,6 +179,8 @@ def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats,
         yield families["triples"], descriptions.dependence
     if "ties" in families:
         yield families["ties"], descriptions.rounded
+    if "values" in families:
+        yield families["values"], descriptions.values
     for part, name in sums.own.items():
         yield families[part], descriptions.score(name)
 

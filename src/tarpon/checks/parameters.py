@@ -91,6 +91,11 @@ class Effects:
         """The truths about the mean of their draws, in sd of the draws; 0 where that is 0."""
         return (self.truth - self.mean) / np.where(self.sd > 0, self.sd, np.inf)
 
+    @property
+    def tested(self) -> list[tuple[int, float | None]]:
+        """The parameters and values that are tested, `None` for all values of one."""
+        return Few({k: shares.values for k, shares in self.few.items()}).tested
+
     def bias(self, k: int) -> Estimate:
         """Return how far the draws of a parameter lie above its truths, in posterior sd."""
         if k in self.few:

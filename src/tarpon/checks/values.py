@@ -8,8 +8,9 @@ parameter is tested by the indicators of its values. With the share :math:`p_{iv
           \sum_i 1[\theta_i = v] \log \frac{p_{iv}}{1 - p_{iv}}
 
 over the points that play the truths show whether the value is drawn too often, and whether its
-probabilities are too extreme. Their expectations over swaps need not be subtracted: the sums are
-compared with those of swaps.
+probabilities are too extreme. If there are more than two values, the sums of :math:`\theta_i` and
+of its square, both about the mean of the pooled points, show a shift and a wrong width. All are
+compared with the sums of swaps, so that nothing else need be known of them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -57,6 +58,18 @@ class Value:
         """Whether all simulations count."""
         return self.low == 0.0 and self.high == 1.0
 
+    @property
+    def where(self) -> str:
+        """The value, and the simulations that count, in words."""
+        some = f" in simulations that predict it with {self.low:.0%} to {self.high:.0%}"
+        return f"value {self.value:g}{'' if self.everywhere else some}"
+
+
+def off(value: Value) -> float:
+    """Return how far draws and truths are apart, in standard errors of accurate posteriors."""
+    variance = value.draws * (1 - value.draws) + 1 / value.n_sims
+    return abs(value.draws - value.truths.value) / float(np.sqrt(variance / value.n_sims))
+
 
 @dataclass(frozen=True, eq=False)
 class Few:
@@ -91,30 +104,37 @@ class Few:
         return cls({k: values for k, values in known.items() if 2 <= len(values) <= most})
 
     @property
-    def tested(self) -> list[tuple[int, float]]:
-        """The parameters and values with an indicator: of two values, one is enough."""
-        return [
-            (k, float(value))
-            for k, values in self.values.items()
-            for value in values[len(values) == 2 :]
-        ]
+    def tested(self) -> list[tuple[int, float | None]]:
+        """The parameters and values that are tested, `None` for all values of one.
+
+        Of two values, one indicator is enough.
+        """
+        found: list[tuple[int, float | None]] = []
+        for k, values in self.values.items():
+            found += [(k, value) for value in values[len(values) == 2 :].tolist()]
+            found += [(k, None)] if len(values) > 2 else []
+        return found
 
     def of_parameter(self, k: int) -> Ints:
-        """Return which of the indicators belong to a parameter."""
+        """Return which of those that are tested belong to a parameter."""
         return np.flatnonzero([place == k for place, _ in self.tested])
 
     def scores(self, block: Block) -> Array:
         """Return both sums' terms, `(n_points, n_block, 2 * n_tested)`."""
-        tested, n_points = self.tested, block.n_points
-        points, xp = block.points, namespace(block.points)
+        tested, points = self.tested, block.points
+        weights, xp = _weights(block, points), namespace(points)
         scores = zeros((*points.shape[:2], 2 * len(tested)), points)
         for column, (k, value) in enumerate(tested):
-            same = double(points[..., k]) == value
-            n = (_weights(block, points) * same[:n_points]).sum(axis=0)
-            # Half a point each way, so that the logarithm is finite.
-            logit = xp.log((n + 0.5) / (n_points - n + 0.5))
-            scores[..., column] = same
-            scores[..., len(tested) + column] = same * logit
+            of_k = double(points[..., k])
+            if value is None:
+                first = (of_k - block.centre[:, k]) / float(np.diff(self.values[k]).min())
+                second = first * first
+            else:
+                first = double(of_k == value)
+                n = (weights * first[: block.n_points]).sum(axis=0)
+                # Half a point each way, so that the logarithm is finite.
+                second = first * xp.log((n + 0.5) / (block.n_points - n + 0.5))
+            scores[..., column], scores[..., len(tested) + column] = first, second
         return scores
 
     def shares(self, sims: Simulations) -> Results:
