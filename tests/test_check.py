@@ -395,7 +395,7 @@ class TestReading:
         width = found.parameters[3].width
         columns = ["name", "width", "width_low", "width_high"]
         assert list(parameters.loc[3, columns]) == ["theta_3", width.value, width.low, width.high]
-        with pytest.raises(ValueError, match="'findings', 'families', 'parameters', but got 'x'"):
+        with pytest.raises(ValueError, match="'parameters', 'values', but got 'x'"):
             found.to_frame("x")
 
     def test_names_of_several_parameters_are_one_cell(self):

@@ -96,7 +96,8 @@ def _named(rejected: Rejected, families: Mapping[str, Floats]) -> list[Candidate
 def _beside_values(named: list[Candidate], rejected: Rejected) -> list[Candidate]:
     """Return the candidates without those that a flaw in few values explains.
 
-    Ranks among equal draws are random, so flaws of ranks say no more of these parameters.
+    Ranks among equal draws are random, so flaws of ranks say no more of these parameters; and
+    draws with wrong shares tie with each other more or less often than with truths.
     """
     if not any(candidate.by_value for candidate in named):
         return named
@@ -107,7 +108,10 @@ def _beside_values(named: list[Candidate], rejected: Rejected) -> list[Candidate
         for candidate in named
         if candidate.by_value
         or candidate.finding.kind in _BESIDE_VALUES
-        or not few.issuperset(candidate.finding.parameters or every)
+        or (
+            candidate.finding.kind is not Kind.ROUNDED
+            and not few.issuperset(candidate.finding.parameters or every)
+        )
     ]
 
 
