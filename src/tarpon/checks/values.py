@@ -246,7 +246,6 @@ class Shares:
             ranges = [(0.0, 1.0, np.ones(len(share), dtype=bool))]
             ranges += [(_EDGES[b - 1], _EDGES[b], bins == b) for b in np.unique(bins)]
             for low, high, here in ranges:
-                n_true, n_here = int(is_truth[here].sum()), int(here.sum())
-                truths = proportion(n_true, n_here)
-                shown = float(value * unit)
-                yield Value(name, shown, low, high, n_here, float(share[here].mean()), truths)
+                n_here, drawn = int(here.sum()), float(share[here].mean())
+                truths = proportion(int(is_truth[here].sum()), n_here)
+                yield Value(name, float(value * unit), low, high, n_here, drawn, truths)
