@@ -216,6 +216,9 @@ SENTENCES = {
         Kind.DEPENDENCE, ("a", "b", "c"), 0.01, size=SIZE, expected=0.0,
         trend=trend("correlation", "a", "b", along="the place of c"),
     ),
+    "wrong shares in model: value 2 is drawn in 45%, and is the truth in 30% [20%, 40%]": Finding(
+        Kind.VALUES, ("model",), 0.01, size=SIZE, expected=0.45, where="value 2"
+    ),
     "rounded: truths and draws do not share the same discrete values": Finding(
         Kind.ROUNDED, (), 0.01
     ),
@@ -478,7 +481,7 @@ class TestReading:
         width = found.parameters[3].width
         columns = ["name", "width", "width_low", "width_high"]
         assert list(parameters.loc[3, columns]) == ["theta_3", width.value, width.low, width.high]
-        with pytest.raises(ValueError, match="'findings', 'families', 'parameters', but got 'x'"):
+        with pytest.raises(ValueError, match="'parameters', 'values', but got 'x'"):
             found.to_frame("x")
 
     def test_names_of_several_parameters_are_one_cell(self):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ from .parameters import Effects, Parameter, measure
 from .power import Detectable
 from .statistics import Combined, combine
 from .trends import label
+from .values import Few, Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -151,8 +153,9 @@ class Check:
         """Return one of the tables as a pandas DataFrame.
 
         Arguments:
-            table: "findings", "families" or "parameters". A number with an interval has three
-                columns, for example `bias`, `bias_low` and `bias_high`.
+            table: "findings", "families", "parameters" or "values", the calibration of
+                parameters that take few values. A number with an interval has three columns, for
+                example `bias`, `bias_low` and `bias_high`.
 
         Example:
             >>> check = tarpon.check(tarpon.problems.zoo("narrow", n_dims=2, rng=0), rng=0)
@@ -160,7 +163,8 @@ class Check:
             ['name', 'sees', 'p_value', 'adjusted']
         """
         record = _TABLES[arguments.one_of("table", table, list(_TABLES))]
-        rows = [_cells(entry) for entry in getattr(self, table)]
+        entries = self.evidence.values if table == "values" else getattr(self, table)
+        rows = [_cells(entry) for entry in entries]
         columns = [column for field in fields(record) for column in _columns(field)]
         return optional.package("pandas").DataFrame(rows, columns=columns)
 
@@ -276,6 +280,7 @@ def _checked(
         known = learned.Features.of(found, data, label(sims, data))
         judged.extend(learned.judged(judges, sims, known, learn))
 
+    few = Few.of(sims)
     sums = families.swapped(
         sims if ranked else without(sims, "x"),
         {name: _region(score, sims) for name, score in ranked.items()},
@@ -283,14 +288,15 @@ def _checked(
         n_swaps=n_swaps,
         rng=swapping,
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
-        measure=measure,
+        few=few,
+        measure=partial(measure, few=few),
         before=judge if judges else None,
     )
     by_product = families.product_families(sums)
     by_family = families.families(sums, by_product)
     combined = combine(np.column_stack(list(by_family.values())), families.weights(by_family))
     sums_here = sums.on_host()
-    effects = Effects.of(sims, sums.measured, break_ties)
+    effects = Effects.of(sims, sums.measured, break_ties, few)
     p_value = min(1.0, combined.p_value / share)
     found = p_value <= level
     return Check(
@@ -301,7 +307,7 @@ def _checked(
             *(score.finding for score in judged if score.adjusted <= level),
         ),
         families=_families(by_family, combined, share, judged),
-        parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here)),
+        parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here, few)),
         detectable=power.detectable(sums, by_product, level * share),
         warnings=warnings(effects, alerts.of_chains(sims), dropping_warning(sims)),
         n_sims=sims.n_sims,
@@ -331,7 +337,7 @@ def _families(
 
 
 _NO_COLUMNS = ("sizes", "trend")
-_TABLES = {"findings": Finding, "families": Family, "parameters": Parameter}
+_TABLES = {"findings": Finding, "families": Family, "parameters": Parameter, "values": Value}
 
 
 def _columns(field: Field[Any]) -> list[str]:
@@ -343,7 +349,7 @@ def _columns(field: Field[Any]) -> list[str]:
     return [field.name]
 
 
-def _cells(entry: Finding | Family | Parameter) -> list[str | float | None]:
+def _cells(entry: Finding | Family | Parameter | Value) -> list[str | float | None]:
     """Return a row of a table."""
     cells: list[str | float | None] = []
     for field in fields(entry):

@@ -1,7 +1,7 @@
 """Descriptions: where a flaw is, how large, and what would remain of it beside others."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -19,6 +19,7 @@ from .products import pairs, triples
 from .statistics import adjusted, standardise
 from .swaps import Sums
 from .trends import Trends, difference, label
+from .values import off
 
 _ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all parameters
 _DIFFERENT = 0.01  # the p-value from which on errors of parameters are not all the same
@@ -76,12 +77,14 @@ class Candidate:
         left: Returns the p-value of what remains of it beside other candidates.
         bias: For a bias that follows something: the parameter, and what it follows.
         simple: Whether what it follows is one feature, rather than a product.
+        by_value: Whether it was found among parameters that take few values.
     """
 
     finding: Finding
     left: _Left = lambda remaining, others: 0.0
     bias: tuple[int, Floats] | None = None
     simple: bool = True
+    by_value: bool = False
 
 
 # Describes a flaw with a p-value; nothing if a closer look shows nothing.
@@ -488,6 +491,37 @@ def _of_three(trends: Trends, ks: tuple[int, ...], p_value: float) -> Trend:
 def rounded(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe truths and draws with different ties."""
     return [Candidate(Finding(Kind.ROUNDED, (), p_value))]
+
+
+def values(rejected: Rejected, p_value: float) -> list[Candidate]:
+    """Describe a parameter that takes few values: its shift, its width, or its worst value."""
+    by_value = abs(rejected.sums.moments["values"][0])
+    score, column = np.unravel_index(np.argmax(by_value), by_value.shape)
+    k, value = rejected.effects.tested[column]
+    found = []
+    if value is None and score == 0:
+        found = [_shifted(rejected, [k], (rejected.effects.bias(k),), p_value)]
+    elif value is None:
+        size = rejected.effects.width(k)
+        found = _widths(rejected, [k], (size,), np.sign(size.value - 1), p_value)
+    found = found or [_shares(rejected, k, value, bool(score == 0), p_value)]
+    return [replace(candidate, by_value=True) for candidate in found]
+
+
+def _shares(
+    rejected: Rejected, k: int, value: float | None, everywhere: bool, p_value: float
+) -> Candidate:
+    """Describe a value: in all simulations, or where it is farthest off by its share."""
+    unit = float(rejected.trends.unit[k])
+    rows = list(rejected.effects.few[k].table(rejected.names(k)[0], unit))
+    same = [row for row in rows if value is None or row.value == value * unit]
+    worst = max(same, key=lambda row: (row.everywhere == everywhere, off(row)))
+    finding = Finding(
+        Kind.VALUES, rejected.names(k), p_value,
+        size=worst.truths, unit="share of the truths", expected=worst.draws, where=worst.where,
+        direction="too often" if worst.draws > worst.truths.value else "too rarely",
+    )  # fmt: skip
+    return Candidate(finding)
 
 
 def score(name: str) -> Describe:

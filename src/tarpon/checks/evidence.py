@@ -1,6 +1,6 @@
 """Evidence: the ranks, pairs, directions and trends behind the findings of a check."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
@@ -15,9 +15,10 @@ from ..verdict import Reading
 from .flaws import Trend
 from .parameters import Effects
 from .products import pairs as both
-from .statistics import adjusted, log_ratio, standardise
+from .statistics import adjusted, any_of, log_ratio, row_p_values, standardise
 from .swaps import Sums
 from .trends import Trends, label
+from .values import Few, Value
 
 _MOST_KEPT = 10
 _MOST_TRENDS = 4
@@ -94,6 +95,8 @@ class Evidence:
         slopes: Biases along the parameter's own posterior mean.
         by_data: Biases along the data.
         widths: Widths along the data.
+        values: How often each value of parameters that take few is drawn, and how often it is
+            the truth: in all simulations, and in bins of its share among the draws.
         has_x: Whether observations were given.
     """
 
@@ -104,6 +107,7 @@ class Evidence:
     slopes: Tested[Trend]
     by_data: Tested[Trend]
     widths: Tested[Trend]
+    values: tuple[Value, ...]
     has_x: bool
 
     @classmethod
@@ -128,6 +132,7 @@ class Evidence:
             _slopes(trends, level),
             _by_data(trends, level),
             _widths(trends, level),
+            tuple(table(effects, names, trends.unit)),
             sims.x is not None,
         )
 
@@ -141,12 +146,25 @@ class Evidence:
                 "failed": [asdict(item) for item in getattr(self, kind).failed],
             }
             for kind in kinds
-        }
+        } | {"values": [asdict(value) for value in self.values]}
 
 
-def marginal_p_values(sums: Sums) -> Floats:
+def marginal_p_values(sums: Sums, few: Few = Few()) -> Floats:
     """Return the p-value of each parameter, adjusted for their number."""
-    return adjusted(log_ratio(sums.moments["marginals"][: sums.n_rows]).sum(axis=1))
+    statistics = log_ratio(sums.moments["marginals"][: sums.n_rows]).sum(axis=1)
+    if few:
+        by_value = sums.moments["values"][: sums.n_rows]
+        for k in few.values:
+            statistics[:, k] = any_of(by_value[..., few.of_parameter(k)])
+        # Statistics of two kinds are compared by their p-values.
+        statistics = -np.log(row_p_values(statistics, sums.n_rows))
+    return adjusted(statistics)
+
+
+def table(effects: Effects, names: Sequence[str], unit: Floats) -> Iterable[Value]:
+    """Yield how often values are drawn, and how often they are the truth."""
+    for k, shares in effects.few.items():
+        yield from shares.table(names[k], float(unit[k]))
 
 
 def _marginals(ranks: Ranks, names: tuple[str, ...], seed: int, draws: Draws) -> Result:

@@ -26,13 +26,14 @@ from .products import PRODUCTS
 from .products import pairs as both
 from .statistics import any_of, log_mean_exp, log_ratio, standardise
 from .swaps import Sums, swap
+from .values import Few
 
 N_BALLS = 8  # around draws, and around random points
 _TIED = 0.01  # the share of tied points from which ties have a family
 _MOST_COMBINED = 64  # parameters of which combinations are looked for
 
 # Families with few scores, directed at what goes wrong most often, count twice.
-_TWICE = ("bias", "width", "scale", "data width", "density")
+_TWICE = ("bias", "width", "scale", "data width", "density", "values")
 
 SEES = {
     "bias": "one parameter is shifted",
@@ -53,6 +54,7 @@ SEES = {
     "data width": "the width depends on the data; without them, on posterior means",
     "density": "the estimator's own density is wrong",
     "ties": "truths and draws are rounded differently",
+    "values": "a value of a discrete parameter is drawn too often or too rarely",
     "products": "the bias of a parameter depends on a product of two features of the data",
     "one width": "the width of one parameter depends on the data, or on its own mean and width",
     "all data": "the data say more about a parameter than its posterior, all of them together",
@@ -71,6 +73,7 @@ def swapped(
     *,
     n_swaps: int,
     rng: Generator,
+    few: Few = Few(),
     plants: Plants | None = None,
     measure: Callable[[Simulations], Results] | None = None,
     before: Callable[[Features], None] | None = None,
@@ -88,7 +91,7 @@ def swapped(
         before(found)
     return swap(
         sims,
-        parts(sims, scores, place),
+        parts(sims, scores, place, few),
         found,
         chosen,
         n_swaps=n_swaps,
@@ -98,7 +101,9 @@ def swapped(
     )
 
 
-def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> dict[str, Part]:
+def parts(
+    sims: Simulations, scores: Mapping[str, Region], rng: Generator, few: Few = Few()
+) -> dict[str, Part]:
     """Return the regions and the user's own scores, by name."""
     ranked = {
         "marginals": Part(HalfLines()),
@@ -110,6 +115,8 @@ def parts(sims: Simulations, scores: Mapping[str, Region], rng: Generator) -> di
         ranked["residuals"] = Part(Residuals())
     if sims.log_prob_samples is not None:
         ranked["density"] = Part(HighestDensity())
+    if few:
+        ranked["values"] = Part(few, ranked=False)
     own = {
         f"score: {name}": Part(_InOwnUnits(region), own=name) for name, region in scores.items()
     }
@@ -191,6 +198,8 @@ def moment_families(sums: Sums) -> dict[str, Floats]:
         families["density"] = log_ratio(moments["density"][:, :3, 0]).sum(axis=1)
     if sums.share_tied > _TIED:
         families["ties"] = log_ratio(sums.ties)
+    if "values" in moments:
+        families["values"] = any_of(moments["values"][:, 0], moments["values"][:, 1])
     for name in sums.own:
         families[name] = log_mean_exp(log_ratio(moments[name]).sum(axis=1))
     return {name: host(values) for name, values in families.items()}

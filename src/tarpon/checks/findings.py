@@ -35,6 +35,8 @@ _SHADOWS = {
     Kind.CORRELATION: {Kind.COMBINATION, Kind.DEPENDENCE},
     Kind.ROUNDED: {Kind.DEPENDENCE, Kind.COMBINATION},
 }
+# What a flaw in few values does not explain in the same parameter.
+_BESIDE_VALUES = {Kind.IGNORES_DATA, Kind.UNUSED_DATA, Kind.SCORE}
 _SHAPE = ("radial", "posterior balls", "random balls", "residuals", "density")
 
 
@@ -48,7 +50,7 @@ def findings(
 ) -> tuple[Finding, ...]:
     """Return what is wrong with posteriors that the test has rejected, worst first."""
     rejected = Rejected.of(sims, sums, effects, data, level)
-    named = _without_shadows(_named(rejected, families), rejected)
+    named = _without_shadows(_beside_values(_named(rejected, families), rejected), rejected)
     if not named:
         seen = [families[name] for name in _SHAPE if name in families]
         p_value = min(float((values >= values[0]).mean()) for values in seen)
@@ -94,6 +96,28 @@ def _contradicted(finding: Finding) -> bool:
     """Return whether the interval of a size says that nothing is wrong."""
     size, right = finding.size, finding.expected
     return size is not None and right is not None and size.low <= right <= size.high
+
+
+def _beside_values(named: list[Candidate], rejected: Rejected) -> list[Candidate]:
+    """Return the candidates without those that a flaw in few values explains.
+
+    Ranks among equal draws are random, so flaws of ranks say no more of these parameters; and
+    draws with wrong shares tie with each other more or less often than with truths.
+    """
+    if not any(candidate.by_value for candidate in named):
+        return named
+    every = rejected.names(*range(rejected.sims.n_dims))
+    few = set(rejected.names(*rejected.effects.few))
+    return [
+        candidate
+        for candidate in named
+        if candidate.by_value
+        or candidate.finding.kind in _BESIDE_VALUES
+        or (
+            candidate.finding.kind is not Kind.ROUNDED
+            and not few.issuperset(candidate.finding.parameters or every)
+        )
+    ]
 
 
 def _without_shadows(named: list[Candidate], rejected: Rejected) -> list[Finding]:
@@ -164,6 +188,8 @@ def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats,
         yield families["triples"], descriptions.dependence
     if "ties" in families:
         yield families["ties"], descriptions.rounded
+    if "values" in families:
+        yield families["values"], descriptions.values
     for part, name in sums.own.items():
         yield families[part], descriptions.score(name)
 

@@ -38,11 +38,13 @@ class Part:
         region: Gives the scores.
         pooled: Whether its scores are several views of the same thing, to be averaged.
         own: The user's name for it, if it is a score of the user's own.
+        ranked: Whether scores are ranked, or added as they are.
     """
 
     region: Region
     pooled: bool = False
     own: str | None = None
+    ranked: bool = True
 
     def cut(self, where: slice) -> "Part":
         return replace(self, region=cut(self.region, where))
@@ -138,6 +140,9 @@ class Recipe:
         )
         truths = {}
         for name, part in parts.items():
+            if not part.ranked:
+                totals.add_scores(name, part.region.scores(block), slots)
+                continue
             scores, tied = _normal_scores(part.region, block, played, table)
             totals.add_part(name, part.pooled, scores, slots, moments)
             if scores.shape[2] == 1:
@@ -222,6 +227,14 @@ class Totals:
             kernels.add_values(kernels.mean_moments(scores, moments), slots, sums[..., 0])
         else:
             kernels.add_moments(scores, slots, moments, sums)
+
+    def add_scores(self, name: str, scores: Array, slots: Array) -> None:
+        """Add two scores of each indicator as they are, `(n_all, n_block, 2 * n_indicators)`."""
+        by_sim = scores.swapaxes(0, 1)
+        n_indicators = by_sim.shape[2] // 2
+        sums = _zeros_unless(self.moments, name, by_sim, len(slots), 2, n_indicators)
+        both = sums.reshape(len(slots), -1)
+        backends.swaps(by_sim).add_values(by_sim, slots, both)
 
     def add_along(
         self, scores: Array, tied: Array, slots: Array, moments: Floats, along: Floats

@@ -1,7 +1,7 @@
 """Parameters: how large the errors of each are, in units that a scientist uses."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..ranks import Ranks, broken, counts, held
 from ..regions import HalfLines
 from ..simulations import Simulations, weights
 from ..simulations.blocks import Block
+from .values import Few, Shares
 
 _CLEAR = 3  # times the noise from which a parameter counts as informed, or recovered
 _LEFT_OUT = 64  # unweighted draws, at least, that are compared with all the others
@@ -59,6 +60,7 @@ class Effects:
         outside: Whether the truth lies beyond all draws.
         ess: The effective sample size of a typical simulation.
         ranks: The ranks of the truths among the draws, parameter by parameter.
+        few: The parameters that take few values, by their places.
     """
 
     truth: Floats
@@ -68,36 +70,49 @@ class Effects:
     outside: Array
     ess: float
     ranks: Ranks
+    few: dict[int, Shares] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sims: Simulations, measured: Results, rng: Generator) -> "Effects":
+    def of(
+        cls, sims: Simulations, measured: Results, rng: Generator, few: Few = Few()
+    ) -> "Effects":
         """Return the effects in the arrays that `measure` returned."""
-        return cls(
-            host(sims.theta).astype(float),
-            measured["mean"],
-            measured["sd"],
-            measured["square"],
-            measured["outside"],
-            float(np.median(measured["ess"])),
-            broken(measured, sims, rng),
-        )
+        truth, ess = host(sims.theta).astype(float), float(np.median(measured["ess"]))
+        mean, sd = measured["mean"], measured["sd"]
+        shares = {
+            k: Shares(few.values[k], of_k, truth[:, k], mean[:, k], sd[:, k] ** 2, ess)
+            for k, of_k in few.split(measured.get("shares"))
+        }
+        square, outside = measured["square"], measured["outside"]
+        return cls(truth, mean, sd, square, outside, ess, broken(measured, sims, rng), shares)
 
     @cached_property
     def z(self) -> Floats:
         """The truths about the mean of their draws, in sd of the draws; 0 where that is 0."""
         return (self.truth - self.mean) / np.where(self.sd > 0, self.sd, np.inf)
 
+    @property
+    def tested(self) -> list[tuple[int, float | None]]:
+        """The parameters and values that are tested, `None` for all values of one."""
+        return Few({k: shares.values for k, shares in self.few.items()}).tested
+
     def bias(self, k: int) -> Estimate:
         """Return how far the draws of a parameter lie above its truths, in posterior sd."""
+        if k in self.few:
+            return self.few[k].bias()
         z = -self.z[:, k]
         half = 1.96 * z.std(ddof=1) / np.sqrt(len(z))
         return Estimate(float(z.mean()), float(z.mean() - half), float(z.mean() + half))
 
     def width(self, k: int | None = None) -> Estimate:
-        """Return the factor of one parameter, or of all together."""
-        z = self.z if k is None else self.z[:, [k]]
+        """Return the factor of one parameter, or of all together that take many values."""
+        many = [j for j in range(self.truth.shape[1]) if j not in self.few]
+        if k in self.few or not many:
+            return self.few[min(self.few) if k is None else k].width()
+        ks = many if k is None else [k]
+        z = self.z[:, ks]
         square = np.square(z - z.mean(axis=0)).mean(axis=1)
-        n, draws = len(square), (self.square if k is None else self.square[:, k]).mean()
+        n, draws = len(square), self.square[:, ks].mean()
         # Draws are measured by one draw less than truths are.
         expected = draws * _of_normal(self.ess) / _of_normal(self.ess - 1)
         factor = np.sqrt(square.mean() * n / (n - 1) / (expected or np.inf))
@@ -150,6 +165,7 @@ class Effects:
             square=self.square[sims],
             outside=self.outside[sims],
             ranks=Ranks(self.ranks.values[sims], self.ranks.n_draws),
+            few={k: shares.subset(sims) for k, shares in self.few.items()},
         )
 
     def parameters(self, names: Sequence[str], p_values: Floats) -> tuple[Parameter, ...]:
@@ -172,10 +188,10 @@ class Effects:
         )
 
 
-def measure(sims: Simulations) -> Results:
+def measure(sims: Simulations, few: Few = Few()) -> Results:
     """Return the mean and sd of the draws, and where the truth is among them, per simulation."""
     blocks = joined(_measure(block) for block in sims.blocks())
-    return counts(sims, HalfLines()) | blocks
+    return counts(sims, HalfLines()) | blocks | few.shares(sims)
 
 
 def _measure(block: Block) -> Results:

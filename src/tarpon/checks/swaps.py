@@ -31,6 +31,7 @@ from .products import pairs, triples
 from .statistics import components, standardise
 
 _DATA_PER_SUM = 2  # how many times larger than its sums a part of the draws is, at least
+_RARE = 3.0  # the variance of the number of truths with a value that counts half
 _FEWEST_SIMS, FEWEST_DRAWS = 2, 5
 
 
@@ -159,6 +160,8 @@ def _in_units(
     found = dict(totals.products)
     marginals, ties = totals.moments["marginals"], found.pop("ties")
     moments = {name: standardise(values, n_rows) for name, values in totals.moments.items()}
+    if "values" in moments:
+        moments["values"] *= _frequent(totals.moments["values"][:n_rows, 0])
     if not sims.weighted:  # only unweighted ranks have moments that are known beforehand
         moments["marginals"] = marginals / float(np.sqrt(n_sims))
     unit = _unit(marginals, recipe.table, n_sims)
@@ -183,6 +186,16 @@ def _in_units(
         ranks=joined(totals.ranks),
         measured=joined(totals.measured),
     )
+
+
+def _frequent(counts: Array) -> Array:
+    """Return factors of standardised counts, `(n_values,)`: near 0 for values that are rare.
+
+    A single truth would be many standard deviations, in swaps too, and hide all other values.
+    """
+    about = counts - counts.mean(axis=0)
+    variance = (about * about).mean(axis=0)
+    return (variance / (variance + _RARE)) ** 0.5
 
 
 def _in_unit(sums: Results, unit: Array) -> Results:

@@ -86,6 +86,11 @@ def size_of(finding: Finding) -> str:
             return f"given the data, truths correlate by {size} and draws by {draws}"
         case Kind.COMBINATION:
             return f"along {finding.where}, the truths scatter {size} times as widely as the draws"
+        case Kind.VALUES if size:
+            return (
+                f"{finding.where} is drawn in {finding.expected:.0%}, and is the truth in "
+                f"{size.percent()}"
+            )
         case Kind.SCORE if direction:
             return f"truths differ from draws most in {direction}"
         case Kind.OUTSIDE if size:

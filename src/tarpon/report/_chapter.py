@@ -13,6 +13,7 @@ from ..checks import Check, words
 from ..checks.evidence import Tested
 from ..checks.flaws import Finding, Kind, Trend
 from ..checks.parameters import Parameter
+from ..checks.values import Value
 from ._figures import (
     Figure,
     coverage,
@@ -27,6 +28,7 @@ from ._figures import (
 
 _MOST_CURVES = 7
 _MOST_PANELS = 12
+_MOST_VALUES = 500
 _HEADLINES = {
     "inaccurate": "These posteriors are inaccurate.",
     "no evidence against": "No evidence against these posteriors.",
@@ -210,6 +212,11 @@ class Chapter:
             )
             for k in self.order
         ]
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The values of parameters that take few, as many as a page can show."""
+        return self.check.evidence.values[:_MOST_VALUES]
 
     @property
     def n_failed(self) -> int:

@@ -263,7 +263,7 @@ def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
         case Kind.SCORE:
             own = [result for result in evidence.joint if result.names == (finding.where,)]
             return ranks(own[0], 0, key) if own else None
-        case Kind.ROUNDED:
+        case Kind.ROUNDED | Kind.VALUES:
             return None
     if finding.parameters and finding.kind is not Kind.COMBINATION:
         score = evidence.marginals.names.index(finding.parameters[0])

@@ -103,6 +103,15 @@ def pieces(sims: "Simulations", *, by_chunk: bool = False) -> "Iterator[Simulati
         yield piece
 
 
+def glimpses(sims: "Simulations", n_groups: int, n_each: int) -> "Iterator[Simulations]":
+    """Yield a few groups of simulations, spread over all of them, read; all if they are few."""
+    if sims.n_sims <= n_groups * n_each:
+        yield sims._part(slice(0, sims.n_sims))._fetched()
+        return
+    for start in np.linspace(0, sims.n_sims - n_each, n_groups).astype(int).tolist():
+        yield sims._part(slice(start, start + n_each))._fetched()
+
+
 def singles(sims: "Simulations") -> "Iterator[Simulations]":
     """Yield the simulations one at a time, read and checked."""
     for place in _slices(sims, step(sims)):
