@@ -276,6 +276,41 @@ def contradicted(finding):
     return bool(wrong) or (wanted is not None and wanted * (size.value - right) <= 0)
 
 
+class TestWeakEvidence:
+    def test_is_called_weak(self):
+        clear = check("narrow")
+        weak = replace(clear, p_value=0.03)
+        assert weak.outcome == "inaccurate"
+        assert str(weak).startswith("WEAK EVIDENCE AGAINST  p = 0.03 ")
+        assert "Repeat with fresh simulations" in str(weak)
+        assert "Weak evidence against these posteriors" in tarpon.report.html(weak)
+
+    def test_and_clear_evidence_is_not(self):
+        assert str(check("narrow")).startswith("INACCURATE  p = 0.00333 ")
+        assert not replace(check("narrow"), p_value=0.01).weak
+        assert not replace(check("narrow"), p_value=0.06).weak
+
+
+class TestIgnoringTheData:
+    def study(self, followed, seed=0):
+        """Draws at both signs of a number of which the data show the size only."""
+        rng = np.random.default_rng(seed)
+        theta = rng.normal(size=(400, 1))
+        x = abs(theta) + 0.1 * rng.normal(size=theta.shape)
+        sign = rng.choice([-1, 1], size=(100, 400, 1))
+        size = abs(x) if followed else abs(rng.normal(size=(100, 400, 1)))
+        draws = sign * size + 0.1 * rng.normal(size=sign.shape) + 0.3
+        return tarpon.check(draws, theta, x=x, rng=seed, n_swaps=199)
+
+    def test_is_not_said_of_draws_whose_width_follows_them(self):
+        found = self.study(followed=True)
+        assert found.p_value <= 0.05
+        assert Kind.IGNORES_DATA not in {finding.kind for finding in found.findings}
+
+    def test_draws_that_are_the_same_for_all_are_warned_of(self):
+        assert "uncorrelated with the truths" in " ".join(self.study(followed=False).warnings)
+
+
 class TestAFewBadParameters:
     def widths(self, factors, seed=0):
         exact = zoo("exact", n_dims=60, n_sims=300, n_draws=60, rng=seed)

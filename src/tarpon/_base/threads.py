@@ -1,7 +1,7 @@
 """Compiling kernels, and running them on all the processors that this process may use."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
@@ -103,6 +103,14 @@ def share(
     else:
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(work, range(n_threads)))
+
+
+def mapped(function: Callable[[Any], _T], items: Iterable[Any]) -> list[_T]:
+    """Return a function of every item, computed on all threads that are allowed."""
+    if (n_threads := n_allowed()) == 1:
+        return [function(item) for item in items]
+    with one_thread_each(), ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(function, items))
 
 
 @contextmanager

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 # What a study must be able to see before a pass means anything.
 _TELLING_BIAS, _TELLING_WIDTH = 0.5, 0.3
+_CLEAR = 5  # times below the level, evidence is no longer weak
 
 Score = Region | Callable[[Array, Array | None], Array] | tuple[ArrayLike, ArrayLike] | Judge
 
@@ -115,6 +116,11 @@ class Check:
         seen = self.detectable
         telling = seen.bias <= _TELLING_BIAS and seen.width <= _TELLING_WIDTH
         return "no evidence against" if telling else "too few to say"
+
+    @property
+    def weak(self) -> bool:
+        """Whether the evidence is weak: one accurate posterior in a few dozen looks like this."""
+        return self.level / _CLEAR < self.p_value <= self.level
 
     @property
     def exactness(self) -> str:

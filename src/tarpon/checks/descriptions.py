@@ -259,6 +259,8 @@ def bias_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
     if data.size and data.max() > _AS_CLEAR * slope.max():
         place, feature = np.unravel_index(np.argmax(data), data.shape)
         k, along = int(sums.chosen[place]), rejected.trends.along(int(feature))
+    if not informed[k] and p_value > rejected.level:
+        return []
     if not informed[k]:
         names = rejected.names(k) if informed.any() else ()
         follows = _following(rejected, k, along or rejected.trends.along_mean(k), 1, p_value)

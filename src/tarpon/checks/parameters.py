@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.random import Generator
 
+from .._base import threads
 from .._base.arrays import Results, double, host, joined, namespace, to_device_of
 from .._base.text import Estimate
 from .._base.types import Array, Floats, Ints
@@ -147,9 +148,14 @@ class Effects:
         return ndtri((self.ranks.values + 0.5) / (self.ranks.n_draws + 1))
 
     def informed(self) -> Array:
-        """Return for which parameters the means of the draws differ by more than noise."""
+        """Return for which parameters the means or widths of the draws differ by more than noise.
+
+        Where a posterior has modes at both signs of a number, its width alone may follow it.
+        """
         noise = np.square(self.sd).mean(axis=0) / self.ess
-        return self.mean.var(axis=0) > _CLEAR * noise
+        log_sd = np.log(np.where(self.sd > 0, self.sd, 1.0))
+        widths = log_sd.var(axis=0) > _CLEAR / self.ess
+        return (self.mean.var(axis=0) > _CLEAR * noise) | widths
 
     def recovered(self) -> Array:
         """Return for which parameters the means of the draws follow the truths beyond noise."""
@@ -190,7 +196,7 @@ class Effects:
 
 def measure(sims: Simulations, few: Few = Few()) -> Results:
     """Return the mean and sd of the draws, and where the truth is among them, per simulation."""
-    blocks = joined(_measure(block) for block in sims.blocks())
+    blocks = joined(threads.mapped(_measure, sims.blocks()))
     return counts(sims, HalfLines()) | blocks | few.shares(sims)
 
 

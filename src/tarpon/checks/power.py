@@ -24,7 +24,7 @@ _N_PLAYS = 3
 _N_NOISE = 100  # swaps that are moved, or fewer where there are many parameters:
 _MOST_MOVED = 8_000  # their number times that of the parameters is at most this
 _N_SIZES = 14
-_FEW = 64  # points that show whether a parameter is discrete
+_FEW = 32  # points that show whether a parameter is discrete
 _SHARED = 0.05  # the share of them, at least, that equal another if it is
 
 

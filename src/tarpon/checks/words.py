@@ -171,11 +171,17 @@ def seen_by(check: "Check") -> str:
 def summary(check: "Check") -> str:
     """Return what a colleague would say about a check."""
     n_parameters, n_more = len(check.parameters), len(check.findings) - _MOST_FINDINGS
+    outcome = "WEAK EVIDENCE AGAINST" if check.weak else check.outcome.upper()
     lines = [
-        f"{check.outcome.upper()}  {stated('p', check.p_value, 3)} ({check.exactness}, "
+        f"{outcome}  {stated('p', check.p_value, 3)} ({check.exactness}, "
         f"{check.n_swaps} swaps), {check.n_sims} simulations{dropped(check.n_dropped)} × "
         f"{check.draws} × {n_parameters} parameter{'s' * (n_parameters > 1)}"
     ]
+    if check.weak:
+        lines.append(
+            "  Repeat with fresh simulations: of accurate posteriors, "
+            f"{check.level:.0%} look like this. What stands out most, if it is real:"
+        )
     lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings[:_MOST_FINDINGS], 1)]
     if n_more > 0:
         lines.append(f"  and {n_more} more in `findings`")

@@ -34,6 +34,7 @@ _HEADLINES = {
     "no evidence against": "No evidence against these posteriors.",
     "too few to say": "Too few simulations to say.",
 }
+_WEAK = "Weak evidence against these posteriors: repeat with fresh simulations."
 _CAVEATS = {
     "inaccurate": "",
     "no evidence against": "Smaller errors may remain.",
@@ -121,7 +122,7 @@ class Chapter:
     @property
     def headline(self) -> str:
         """The outcome as a sentence."""
-        return _HEADLINES[self.outcome]
+        return _WEAK if self.check.weak else _HEADLINES[self.outcome]
 
     @property
     def caveat(self) -> str:
