@@ -303,7 +303,7 @@ def _checked(
         families=_families(by_family, combined, share, judged),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here)),
         detectable=power.detectable(sums, by_product, level * share),
-        warnings=warnings(effects, alerts.of_chains(sims), dropping_warning(sims)),
+        warnings=warnings(effects, alerts.of_draws(sims), dropping_warning(sims)),
         n_sims=sims.n_sims,
         draws=sims.draws,
         n_dropped=sims.n_dropped,

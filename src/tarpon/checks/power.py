@@ -12,6 +12,7 @@ import numpy as np
 
 from .._base.arrays import double, host, in_order, kind, namespace, to_device_of
 from .._base.types import Array, Floats, Ints
+from ..simulations import lattices
 from ..simulations.blocks import Block
 from .families import moment_families, weights
 from .statistics import row_p_values, totals
@@ -61,7 +62,10 @@ class Errors:
 def _discrete(pooled: Array) -> Array:
     """Return whether parameters take few values, for each simulation, `(n_block, n_dims)`."""
     ordered = in_order(pooled[:_FEW])
-    return host((ordered[1:] == ordered[:-1]).sum(axis=0)) > _SHARED * (len(ordered) - 1)
+    shared = host((ordered[1:] == ordered[:-1]).sum(axis=0)) > _SHARED * (len(ordered) - 1)
+    sims = np.flatnonzero(shared.any(axis=1))
+    shared[sims] &= lattices.discrete(pooled[:_FEW, sims])
+    return shared
 
 
 def _among(values: Array, moved: Array, luck: Floats) -> Array:
