@@ -194,8 +194,9 @@ def _by_simulation(name: str, chains: ArrayLike | Sequence[ArrayLike], n_axes: i
     rows = [row[None] if row.ndim == n_axes - 1 else row for row in rows]
     for i, row in enumerate(rows):
         if row.ndim != n_axes or row.shape[1] < 4:
-            swapped = row.ndim == n_axes and row.shape[0] > row.shape[1]
-            hint = " Are the axes of chains and steps swapped?" if swapped else ""
+            swapped = row.ndim == n_axes and row.shape[0] >= 4
+            asked = " Are the axes of chains and steps swapped? The second must be the steps."
+            hint = asked if swapped else ""
             raise ValueError(
                 f"`{name}` of simulation {i} must be (n_chains, n_steps"
                 f"{', n_dims' * (n_axes == 3)}) with at least 4 steps, but got {row.shape}.{hint}"

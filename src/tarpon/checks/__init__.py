@@ -129,7 +129,7 @@ class Check:
         """Write one HTML file with everything that the check found, for a browser or a mail.
 
         Arguments:
-            path: The path of the file.
+            path: The path of the file, which must end with `.html` or `.htm`.
             name: The name of what was checked, for the title.
         """
         from .. import report
