@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-# What a study must be able to see before a pass means anything.
-_TELLING_BIAS, _TELLING_WIDTH = 0.5, 0.3
-
 Score = Region | Callable[[Array, Array | None], Array] | tuple[ArrayLike, ArrayLike] | Judge
 
 
@@ -110,8 +107,7 @@ class Check:
         """One of "inaccurate", "no evidence against" and "too few to say"."""
         if self.p_value <= self.level:
             return "inaccurate"
-        seen = self.detectable
-        telling = seen.bias <= _TELLING_BIAS and seen.width <= _TELLING_WIDTH
+        telling = self.detectable.telling(self.n_sims)
         return "no evidence against" if telling else "too few to say"
 
     @property
