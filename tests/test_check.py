@@ -320,12 +320,16 @@ class TestOutcome:
         assert "tarpon.plan(" in str(few)
 
     def test_long_tails_do_not_make_twenty_simulations_enough(self):
-        points = np.random.default_rng(0).standard_cauchy(size=(201, 20, 1))
-        few = tarpon.check(points[1:], points[0], rng=0)
+        points = np.random.default_rng(0).standard_cauchy(size=(201, 200, 5))
+        few = tarpon.check(points[1:, :20], points[0, :20], rng=0)
         assert few.p_value > 1e-2
         assert few.detectable.bias <= 0.5
+        assert few.detectable.width <= 0.3
         assert few.outcome == "too few to say"
         assert "A pass needs about 50 simulations" in str(few)
+        enough = tarpon.check(points[1:], points[0], rng=0)
+        assert enough.outcome == "no evidence against"
+        assert "caught a bias of 0.05 sd or less in one parameter" in str(enough)
 
     @pytest.mark.parametrize(
         ("bias", "width", "n_sims", "wanted"),

@@ -143,9 +143,10 @@ _PLAIN = {
 
 def caught(detectable: Detectable) -> str:
     """Return the smallest errors that a study would have caught."""
-    least = " or less" if detectable.bias <= BIASES[0] else ""
+    smallest = 1.001 * BIASES[0], -1.001 * expm1(-NARROWINGS[0])  # 1.001: rounding errors
+    least = " or less" if detectable.bias <= smallest[0] else ""
     bias = f"a bias of {detectable.bias:.2f} sd{least} in one parameter"
-    least = " or less" if detectable.width <= -expm1(-NARROWINGS[0]) else ""
+    least = " or less" if detectable.width <= smallest[1] else ""
     width = f"widths off by {detectable.width:.0%}{least}"
     if isinf(detectable.bias) and isinf(detectable.width):
         return "no bias or wrong width"
