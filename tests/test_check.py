@@ -244,10 +244,22 @@ class TestWords:
             (
                 0.31,
                 0.123,
-                "would have caught a bias of 0.31 sd in one parameter; widths off by 12%.",
+                "would have caught a bias of 0.31 sd in one parameter, or widths off by 12%, the "
+                "same for all observations.",
             ),
-            (0.31, np.inf, "caught a bias of 0.31 sd in one parameter, but no wrong width."),
-            (np.inf, 0.123, "would have caught widths off by 12%, but no bias."),
+            (
+                0.31,
+                np.inf,
+                "bias of 0.31 sd in one parameter, the same for all observations, but "
+                "no wrong width.",
+            ),
+            (np.inf, 0.123, "widths off by 12%, the same for all observations, but no bias."),
+            (
+                0.05,
+                -np.expm1(-0.025),
+                "a bias of 0.05 sd or less in one parameter, or widths off "
+                "by 2% or less, the same for all observations.",
+            ),
             (np.inf, np.inf, "study could not reliably have caught any bias or wrong width."),
         ],
     )
@@ -428,7 +440,40 @@ class TestOutcome:
     def test_few_simulations_are_too_few_to_say(self):
         few = tarpon.check(zoo("exact", n_sims=20, n_draws=10, rng=3), rng=0)
         assert few.outcome == "too few to say"
-        assert "tarpon.plan" in str(few)
+        assert re.search(r"A pass needs (about|at least) \d+ simulations", str(few))
+        assert "tarpon.plan(" in str(few)
+
+    def test_long_tails_do_not_make_twenty_simulations_enough(self):
+        points = np.random.default_rng(0).standard_cauchy(size=(201, 200, 5))
+        few = tarpon.check(points[1:, :20], points[0, :20], rng=0)
+        assert few.p_value > 1e-2
+        assert few.detectable.bias <= 0.5
+        assert few.detectable.width <= 0.3
+        assert few.outcome == "too few to say"
+        assert "A pass needs about 50 simulations" in str(few)
+        enough = tarpon.check(points[1:], points[0], rng=0)
+        assert enough.outcome == "no evidence against"
+        assert "caught a bias of 0.05 sd or less in one parameter" in str(enough)
+
+    @pytest.mark.parametrize(
+        ("bias", "width", "n_sims", "wanted"),
+        [
+            (1.0, 0.1, 100, 400),
+            (0.4, 0.51, 100, 400),
+            (0.5, 0.3, 20, 50),
+            (0.71, 0.02, 1000, 2100),
+            (np.inf, np.inf, 20, 210),
+        ],
+    )
+    def test_what_is_caught_falls_with_the_root_of_the_number(self, bias, width, n_sims, wanted):
+        assert Detectable(bias, width).n_needed(n_sims) == wanted
+
+    def test_the_number_that_is_printed_is_about_right(self):
+        few = tarpon.check(zoo("exact", n_sims=30, n_dims=2, rng=0), rng=0, n_swaps=199)
+        needed = few.detectable.n_needed(30)
+        assert 50 <= needed <= 150
+        enough = zoo("exact", n_sims=2 * needed, n_dims=2, rng=1)
+        assert tarpon.check(enough, rng=0, n_swaps=199).detectable.telling(2 * needed)
 
     def test_enough_simulations_are_no_evidence_against(self):
         enough = check("exact", seed=1)
@@ -702,6 +747,14 @@ class TestPlan:
     def test_smaller_errors_need_more_simulations(self):
         needed = [tarpon.plan(2, bias=b, n_draws=50, rng=0).n_sims[50] for b in (0.5, 0.25)]
         assert 2 < needed[1] / needed[0] < 8
+
+    @pytest.mark.parametrize("error", ["bias", "width"])
+    def test_a_smaller_error_never_needs_fewer_simulations(self, error):
+        sizes = np.linspace(0.5, 0.1, 17)
+        plans = (tarpon.plan(1, **{error: size}, n_draws=20, rng=3) for size in sizes)
+        needed = [plan.n_sims[20] for plan in plans]
+        assert needed == sorted(needed)
+        assert needed[0] < needed[-1]
 
     def test_plan_prints_a_table(self):
         text = str(tarpon.plan(2, width=0.3, rng=0))

@@ -145,9 +145,9 @@ class TestMisuse:
         self.fails("'x' is not a valid number.", "plan", 3, "--bias", "x")
         self.fails("'x' is not a valid integer.", "plan", 3, "--bias", 0.3, "--rng", "x")
 
-    @pytest.mark.parametrize("flag", ["--plot", "--report"])
-    def test_folders_that_are_not_there_are_missed_at_once(self, archive, tmp_path, flag):
-        words = ("check", archive("correct"), flag, tmp_path / "nowhere" / "a.png")
+    @pytest.mark.parametrize(("flag", "name"), [("--plot", "a.png"), ("--report", "a.html")])
+    def test_folders_that_are_not_there_are_missed_at_once(self, archive, tmp_path, flag, name):
+        words = ("check", archive("correct"), flag, tmp_path / "nowhere" / name)
         assert not inside(*words).stdout
         self.fails(f"there is no folder '{tmp_path / 'nowhere'}': make it first.", *words)
 
@@ -155,6 +155,12 @@ class TestMisuse:
         words = ("tarp", archive("correct"), "--plot", tmp_path / "curve.xyz")
         assert not inside(*words).stdout
         self.fails("a figure must end with .png, .pdf or .svg, but got 'curve.xyz'.", *words)
+
+    def test_what_no_report_ends_with_is_refused_at_once(self, archive, tmp_path):
+        words = ("check", archive("correct"), "--report", tmp_path / "out.pdf")
+        assert not inside(*words).stdout
+        self.fails("must end with .html or .htm", *words)
+        self.fails("but got 'out.pdf'. Write 'out.html'", *words)
 
     def test_run_refuses_a_file_without_a_problem(self, archive):
         self.fails("is not a Python file", "run", archive("correct"))

@@ -103,3 +103,17 @@ def test_one_parameter_has_no_pair():
 def test_nothing_to_draw_is_refused():
     with pytest.raises(ValueError, match="at least one result"):
         plots.coverage()
+
+
+@pytest.mark.parametrize(
+    ("ticks", "wanted"),
+    [
+        ([-0.025, 0.0, 0.025, 0.05], ["-2.5%", "0.0%", "2.5%", "5.0%"]),
+        ([0.0, 0.2, 0.4, 0.6], ["0%", "20%", "40%", "60%"]),
+        ([0.0, 0.0025, 0.005], ["0.00%", "0.25%", "0.50%"]),
+    ],
+)
+def test_percentages_have_the_digits_that_they_need(ticks, wanted):
+    axis = plots.difference(TARP).yaxis
+    shown = axis.get_major_formatter().format_ticks(ticks)
+    assert [text.replace("\N{MINUS SIGN}", "-") for text in shown] == wanted

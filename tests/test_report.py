@@ -242,6 +242,17 @@ def test_a_file_is_whole_or_not_there(gross, tmp_path):
         report.write(path)
 
 
+@pytest.mark.parametrize("name", ["report.pdf", "report", "report.html.gz"])
+def test_other_names_than_of_html_files_are_refused(gross, tmp_path, name):
+    message = rf"`path` must end with .html or .htm, .* but got '{name}'. Write '.*\.html'"
+    for write in (gross.report, lambda path: report.write(path, gross)):
+        with pytest.raises(ValueError, match=message):
+            write(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+    gross.report(tmp_path / "report.HTM")
+    assert (tmp_path / "report.HTM").read_text().endswith("</html>")
+
+
 def test_notebooks_show_checks_and_results_as_text(gross):
     hostile = check("gross", n_dims=len(HOSTILE), names=HOSTILE, n_sims=60)
     sbc = tarpon.sbc(zoo("shift", n_dims=1, rng=0), rng=0)

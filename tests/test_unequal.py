@@ -1,5 +1,7 @@
 """Draws of unequal weight and number, and chains: exact where the others are."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.signal import lfilter
@@ -9,8 +11,9 @@ import tarpon
 from tarpon import Simulations
 from tarpon.adapters import chains
 from tarpon.backends._swaps import pooled_scores, weighted_scores
+from tarpon.checks import Kind
 from tarpon.references import Posterior
-from tarpon.simulations import weights, without
+from tarpon.simulations import alerts, weights, without
 from tarpon.simulations.weights import Draws, accepted, effective
 
 
@@ -729,3 +732,132 @@ class TestBlocks:
         block = next(sims.blocks())
         assert block.centre.dtype == np.float64
         np.testing.assert_array_equal(block.spread, [[1.0], [1.0]])
+
+
+def exact_draws(seed, n_sims, n_draws, n_dims):
+    """Return draws of exact normal posteriors, and truths."""
+    rng = np.random.default_rng(seed)
+    means = rng.normal(size=(n_sims, n_dims))
+    draws = means + rng.normal(size=(n_draws, n_sims, n_dims))
+    return draws, means + rng.normal(size=(n_sims, n_dims))
+
+
+def rejecting(seed, *, n_sims=200, n_draws=100, n_dims=2, share=0.1):
+    """Return exact draws of which some repeat the one before, like rejected MCMC steps."""
+    draws, theta = exact_draws(seed, n_sims, n_draws, n_dims)
+    rejected = np.random.default_rng(seed + 10**6).random((n_draws, n_sims)) < share
+    for step in range(1, n_draws):
+        draws[step, rejected[step]] = draws[step - 1, rejected[step]]
+    return draws, theta
+
+
+def resampled(seed, *, n_sims=200, n_draws=100, n_dims=2):
+    """Return exact draws that were resampled with replacement, five times fewer."""
+    pool, theta = exact_draws(seed, n_sims, 5 * n_draws, n_dims)
+    chosen = np.random.default_rng(seed + 10**6).integers(5 * n_draws, size=(n_draws, n_sims))
+    return np.take_along_axis(pool, chosen[..., None], axis=0), theta
+
+
+class TestRepeats:
+    """Whole draws that repeat are a property of the draws; rounding is one of the posterior."""
+
+    @pytest.mark.parametrize("made", [rejecting, resampled])
+    @pytest.mark.parametrize("n_dims", [1, 2])
+    def test_repeats_are_warned_of_and_are_no_flaw(self, made, n_dims):
+        """False alarm 1e-6: that more of 20 exact posteriors are rejected than at 5 %."""
+        checks = [
+            tarpon.check(*made(seed, n_dims=n_dims), rng=seed, n_swaps=99) for seed in range(20)
+        ]
+        for one in checks:
+            assert re.match(r"\d+% of draws repeat another draw", one.warnings[0])
+            assert "chains.thin" in one.warnings[0]
+            assert "ties" not in {family.name for family in one.families}
+        assert sum(one.p_value <= 0.05 for one in checks) <= binom.isf(1e-6, 20, 0.05)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("made", [rejecting, resampled])
+    @pytest.mark.parametrize("n_dims", [1, 2])
+    def test_repeats_keep_the_level(self, made, n_dims):
+        """False alarm 1e-6 at a level of 7 %, since repeats make draws slightly worse."""
+        p_values = [
+            tarpon.check(*made(seed, n_dims=n_dims), rng=seed, n_swaps=199).p_value
+            for seed in range(200)
+        ]
+        assert (np.array(p_values) <= 0.05).sum() <= binom.isf(1e-6, 200, 0.07)
+
+    @pytest.mark.parametrize("step", [0.02, 0.1, 0.5])
+    @pytest.mark.parametrize("made", [exact_draws, rejecting])
+    @pytest.mark.parametrize("n_dims", [1, 2])
+    def test_rounded_draws_are_still_found(self, made, step, n_dims):
+        draws, theta = made(0, n_sims=200, n_draws=100, n_dims=n_dims)
+        found = tarpon.check(step * np.round(draws / step), theta, rng=0, n_swaps=999)
+        assert Kind.ROUNDED in {finding.kind for finding in found.findings}
+        assert found.p_value == 0.001
+
+    @pytest.mark.parametrize(
+        ("of_draws", "of_truths"),
+        [
+            (lambda draws: np.rint(3 * draws), lambda theta: np.rint(3 * theta) + 0.5),
+            (lambda draws: np.exp(np.round(draws, 1)), np.exp),
+            (lambda draws: np.rint(3 * draws), lambda theta: 3 * theta),
+        ],
+        ids=["another grid", "a logarithmic grid", "integers"],
+    )
+    def test_other_grids_are_found(self, of_draws, of_truths):
+        draws, theta = exact_draws(0, 200, 100, 1)
+        found = tarpon.check(of_draws(draws), of_truths(theta), rng=0, n_swaps=999)
+        assert {one.name: one.p_value for one in found.families}["ties"] == 0.001
+
+    def test_repeats_of_a_point_with_an_integer_count_once(self):
+        rng = np.random.default_rng(0)
+        draws, theta = rejecting(0, n_sims=400, share=0.3)
+        draws[..., 0], theta[:, 0] = np.rint(30 * draws[..., 0]), np.rint(30 * theta[:, 0])
+        families = tarpon.check(draws, theta, rng=rng, n_swaps=999).families
+        assert {one.name: one.p_value for one in families}["ties"] > 1e-2
+
+    def test_integers_are_not_warned_of(self):
+        draws, theta = exact_draws(0, 100, 100, 2)
+        assert tarpon.check(np.rint(draws), np.rint(theta), rng=0, n_swaps=99).warnings == ()
+
+    def test_padding_does_not_repeat(self):
+        draws, theta = exact_draws(0, 60, 40, 2)
+        ragged = [draws[: 20 + i % 20, i] for i in range(60)]
+        assert tarpon.check(Simulations(ragged, theta), rng=0, n_swaps=99).warnings == ()
+
+    def test_other_tests_warn_of_repeats(self):
+        with pytest.warns(UserWarning, match=r"\d+% of draws repeat another draw"):
+            tarpon.sbc(*resampled(0), rng=0)
+
+
+def walkers(n_steps, n_walkers, n_sims, *, rho, seed=0):
+    """Return steps `(n_steps, n_walkers, n_sims, 1)` of chains with the same target."""
+    noise = np.random.default_rng(seed).normal(size=(n_steps, n_walkers, n_sims, 1))
+    noise[0] /= np.sqrt(1 - rho**2)
+    return lfilter([np.sqrt(1 - rho**2)], [1, -rho], noise, axis=0)
+
+
+class TestWalkers:
+    @pytest.mark.parametrize("n_walkers", [2, 8, 32, 100])
+    def test_walkers_that_take_turns_trigger_a_warning(self, n_walkers):
+        flat = walkers(20, n_walkers, 50, rho=0.7).reshape(-1, 50, 1)
+        said = rf"draws {n_walkers} apart correlate by 0\.\d+, as those of {n_walkers} chains"
+        with pytest.warns(UserWarning, match=said):
+            tarpon.sbc(flat, np.zeros((50, 1)), rng=0)
+
+    def test_exact_studies_trigger_no_warning(self):
+        for seed in range(500):  # false alarm 1e-6 each
+            sizes = {"n_sims": 1 + seed % 70, "n_draws": 10 + 3 * seed % 400}
+            sims = Simulations(*exact_draws(seed, n_dims=1 + seed % 5, **sizes))
+            assert alerts.of_draws(sims) == ()
+
+    @pytest.mark.parametrize("listed", [False, True])
+    def test_swapped_axes_of_chains_are_asked_about(self, listed):
+        steps, theta = walkers(200, 16, 20, rho=0.8), np.zeros((20, 1))
+        as_given = lambda a: list(np.moveaxis(a, 2, 0)) if listed else a  # noqa: E731
+        with pytest.warns(UserWarning, match=r"200 chains of 16 steps.*swapped\? If so, pass"):
+            chains.thin(as_given(steps), theta)
+        chains.thin(as_given(steps.swapaxes(0, 1)), theta)
+
+    def test_swapped_axes_of_few_chains_are_asked_about(self):
+        with pytest.raises(ValueError, match=r"got \(200, 3, 1\)\. Are the axes .* swapped\?"):
+            chains.thin(np.zeros((200, 3, 20, 1)), np.zeros((20, 1)))

@@ -39,6 +39,7 @@ _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 _DASHES = ("-", "--", "-.", ":")
 _BAND = "#999999"
 _MOST_LABELS = 8
+_MOST_DIGITS = 4  # of percentages
 _MOST_POINTS = 500
 _MANY = 50
 _MOST_LOG = 690.0  # whose exponential is finite
@@ -412,9 +413,21 @@ def _curves(
             linewidth=0.8 if many else 1.6, alpha=0.7 if many else 1.0,
             label=None if many else label,
         )  # fmt: skip
-    ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.xaxis.set_major_formatter(_Percent(1.0))
+    ax.yaxis.set_major_formatter(_Percent(1.0))
     ax.legend(frameon=False, fontsize="small")
+
+
+class _Percent(PercentFormatter):
+    """Percentages with the digits that tell all ticks apart, and no more."""
+
+    def format_ticks(self, values: list[float]) -> list[str]:
+        percent = 100 * np.asarray(values, dtype=float)
+        exact = (
+            np.allclose(percent, np.round(percent, n), atol=1e-6) for n in range(_MOST_DIGITS)
+        )
+        self.decimals = next((n for n, all_shown in enumerate(exact) if all_shown), _MOST_DIGITS)
+        return super().format_ticks(values)
 
 
 def _lines(

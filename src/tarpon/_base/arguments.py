@@ -210,6 +210,24 @@ def new_file(value: str | Path, name: str = "path") -> Path:
     return found
 
 
+def new_page(value: str | Path, name: str = "path") -> Path:
+    """Return the path of an HTML file to be written."""
+    found = new_file(value, name)
+    if not_a_page := why_no_page(found):
+        raise ValueError(f"`{name}` {not_a_page}")
+    return found
+
+
+def why_no_page(path: Path) -> str:
+    """Return what is wrong with the path of an HTML file, or nothing."""
+    if path.suffix.lower() in (".html", ".htm"):
+        return ""
+    return (
+        f"must end with .html or .htm, since reports are HTML files, but got {path.name!r}. "
+        f"Write {path.stem + '.html'!r}; for a PDF, print it from a browser."
+    )
+
+
 def memory() -> int:
     """Return how many bytes of memory the machine has."""
     try:

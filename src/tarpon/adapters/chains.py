@@ -21,6 +21,8 @@ __all__ = ["effective", "thin"]
 _TAILS = (0.05, 0.95)
 _LEAST_ESS = 15  # of a typical simulation; below, the estimate is unreliable
 _LEAST_STEPS = 10  # below, the estimate of the ESS does not depend on the chain
+_FEW = 32  # simulations that show whether chains and steps are swapped
+_CORRELATED = 0.2  # the correlation of neighbouring chains from which they seem to be
 
 
 def thin(
@@ -58,6 +60,14 @@ def thin(
     truths = shapes.truths(shapes.array("theta", theta))
     by_sim = _by_simulation("chains", chains, 3)
     _same_number(len(by_sim), truths)
+    if _swapped(by_sim):
+        n_chains, n_steps = by_sim[0].shape[:2]
+        warnings.warn(
+            f"`chains` has {n_chains} chains of {n_steps} steps, but neighbouring chains "
+            f"correlate as steps do. Are the axes of steps and chains swapped? If so, pass "
+            f"{_first_two(chains)}.",
+            stacklevel=2,
+        )
     if log_prob_chains is None:
         ess = [_smallest_ess(chain) for chain in by_sim]
     else:
@@ -78,6 +88,33 @@ def thin(
     if log_prob_chains is not None:
         more["log_prob_samples"] = _steps(densities, every)
     return Simulations(_steps(by_sim, every), theta, **more)
+
+
+def _swapped(by_sim: list[Array]) -> bool:
+    """Return whether neighbouring chains correlate more than distant ones and than steps do."""
+    n_chains, n_steps = by_sim[0].shape[:2]
+    if n_chains < _LEAST_STEPS or any(c.shape[:2] != (n_chains, n_steps) for c in by_sim):
+        return False
+    some = np.stack(by_sim[:_FEW]).astype(float)
+    about = some - some.mean(axis=(1, 2), keepdims=True)
+    power = np.square(about).mean(axis=(1, 2))
+    power = np.where(power > 0, power, np.inf)
+
+    def correlation(a: Floats, b: Floats) -> float:
+        return float(((a * b).mean(axis=(1, 2)) / power).mean())
+
+    half = n_chains // 2
+    beside = correlation(about[:, 1:], about[:, :-1])
+    far = correlation(about[:, half:], about[:, :-half])
+    after = correlation(about[:, :, 1:], about[:, :, :-1])
+    noise = 6 / np.sqrt(len(some) * n_chains)
+    return beside > max(_CORRELATED + far, noise + far, after)
+
+
+def _first_two(chains: ArrayLike | Sequence[ArrayLike]) -> str:
+    listed = isinstance(chains, list | tuple)
+    swapped = "[chain.swapaxes(0, 1) for chain in chains]"
+    return f"`{swapped if listed else 'chains.swapaxes(0, 1)'}`"
 
 
 def _too_short(n_steps: int, ess: float) -> str:
@@ -157,9 +194,12 @@ def _by_simulation(name: str, chains: ArrayLike | Sequence[ArrayLike], n_axes: i
     rows = [row[None] if row.ndim == n_axes - 1 else row for row in rows]
     for i, row in enumerate(rows):
         if row.ndim != n_axes or row.shape[1] < 4:
+            swapped = row.ndim == n_axes and row.shape[0] >= 4
+            asked = " Are the axes of chains and steps swapped? The second must be the steps."
+            hint = asked if swapped else ""
             raise ValueError(
                 f"`{name}` of simulation {i} must be (n_chains, n_steps"
-                f"{', n_dims' * (n_axes == 3)}) with at least 4 steps, but got {row.shape}."
+                f"{', n_dims' * (n_axes == 3)}) with at least 4 steps, but got {row.shape}.{hint}"
             )
     return rows
 

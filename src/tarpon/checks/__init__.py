@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-# What a study must be able to see before a pass means anything.
-_TELLING_BIAS, _TELLING_WIDTH = 0.5, 0.3
 _CLEAR = 5  # times below the level, evidence is no longer weak
 
 Score = Region | Callable[[Array, Array | None], Array] | tuple[ArrayLike, ArrayLike] | Judge
@@ -113,8 +111,7 @@ class Check:
         """One of "inaccurate", "no evidence against" and "too few to say"."""
         if self.p_value <= self.level:
             return "inaccurate"
-        seen = self.detectable
-        telling = seen.bias <= _TELLING_BIAS and seen.width <= _TELLING_WIDTH
+        telling = self.detectable.telling(self.n_sims)
         return "no evidence against" if telling else "too few to say"
 
     @property
@@ -137,7 +134,7 @@ class Check:
         """Write one HTML file with everything that the check found, for a browser or a mail.
 
         Arguments:
-            path: The path of the file.
+            path: The path of the file, which must end with `.html` or `.htm`.
             name: The name of what was checked, for the title.
         """
         from .. import report
@@ -315,7 +312,7 @@ def _checked(
         families=_families(by_family, combined, share, judged),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here, few)),
         detectable=power.detectable(sums, by_product, level * share),
-        warnings=warnings(effects, alerts.of_chains(sims), dropping_warning(sims)),
+        warnings=warnings(effects, alerts.of_draws(sims), dropping_warning(sims)),
         n_sims=sims.n_sims,
         draws=sims.draws,
         n_dropped=sims.n_dropped,

@@ -58,17 +58,16 @@ def findings(
     return (*named, *_outside(rejected))
 
 
-def warnings(effects: Effects, chained: str | None, dropped: str | None) -> tuple[str, ...]:
+def warnings(effects: Effects, of_draws: tuple[str, ...], dropped: str | None) -> tuple[str, ...]:
     """Return warnings about the draws, whatever the test says.
 
     Arguments:
         effects: What was measured of the draws.
-        chained: The warning about chains, if the draws look like some.
+        of_draws: The warnings about draws that repeat or look like a chain.
         dropped: The warning about dropped simulations, if dropping does not look random.
     """
     told = [dropped] if dropped else []
-    if chained:
-        told.append(chained[:1].upper() + chained[1:])
+    told += [said[:1].upper() + said[1:] for said in of_draws]
     if len(effects.truth) >= _FEWEST_FOR_RECOVERY and not effects.recovered().any():
         told.append(
             "The draws are uncorrelated with the truths in every parameter: the estimator "

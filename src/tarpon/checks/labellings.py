@@ -17,7 +17,7 @@ from .._base import arguments, arrays, threads
 from .._base.arrays import Results, joined
 from .._base.types import Array, Floats, Ints
 from ..regions import Region, cut
-from ..simulations import Simulations, passes, shapes
+from ..simulations import Simulations, lattices, passes, shapes
 from ..simulations.blocks import Block
 from . import products
 from .features import Features, n_features
@@ -151,7 +151,8 @@ class Recipe:
                 own = np.asarray(np.searchsorted(self.table[:, 0], own))
                 truths[name] = _spread(own, block, len(self.table), spread)
             if name == "marginals":
-                totals.add_along(scores, tied, slots, moments, _along(block, features))
+                real = _without_repeats(tied, block, played)
+                totals.add_along(scores, real, slots, moments, _along(block, features))
                 chosen = (
                     scores if len(self.chosen) == scores.shape[2] else scores[..., self.chosen]
                 )
@@ -322,6 +323,33 @@ def _normal_scores(
         return arrays.to_device_of(found, scores), arrays.to_device_of(tied, scores)
     rank = backends.swaps(scores).pooled_scores
     return rank(by_sim, block.n_points, arrays.to_device_of(played.T, scores), table)
+
+
+def _without_repeats(tied: Array, block: Block, played: Ints) -> Array:
+    """Return in how many discrete parameters points equal others that are no copies of them.
+
+    Points that repeat as a whole are rejected MCMC steps or were resampled, and say nothing about
+    the posterior. `lattices.discrete` says how they are told from rounded ones.
+
+    Arguments:
+        tied: In how many parameters each point equals another, `(n_block, n_all)`.
+        block: The block.
+        played: The pooled points that the extra ones stand for, `(n_extra, n_block)`.
+    """
+    n_tied = arrays.host(tied)[:, : block.n_points]
+    sims = np.flatnonzero(n_tied.any(axis=1))
+    if not len(sims) or arrays.kind(block.points) != "f":
+        return tied
+    pooled = arrays.host(block.pooled[:, sims])
+    there = block.weights[:, sims] > 0 if block.weighted else None
+    on_grid = lattices.discrete(pooled, there)
+    if on_grid.all():
+        return tied
+    real, some = np.zeros_like(n_tied), on_grid.any(axis=1)
+    known = None if there is None else there[:, some]
+    real[sims[some]] = lattices.n_discrete_ties(pooled[:, some], on_grid[some], known).T
+    extra = np.take_along_axis(real, played.T, axis=1)
+    return arrays.to_device_of(np.concatenate([real, extra], axis=1), tied)
 
 
 def most_sums(n_dims: int, x: Array | None = None) -> Sizes:

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._base.arrays import double, host, in_order, kind, namespace, to_device_of
 from .._base.types import Array, Floats, Ints
+from ..simulations import lattices
 from ..simulations.blocks import Block
 from .families import moment_families, weights
 from .statistics import row_p_values, totals
@@ -20,11 +21,15 @@ from .swaps import Sums
 BIASES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 NARROWINGS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)  # logarithms of a factor
 CAUGHT = 0.9
+# What a study must be able to see before a pass means anything; with fewer simulations not even
+# normal posteriors allow for that, and long tails only seem to, since they inflate the sd.
+TELLING_BIAS, TELLING_WIDTH, FEWEST_TELLING = 0.5, 0.3, 50
 _N_PLAYS = 3
 _N_NOISE = 100  # swaps that are moved, or fewer where there are many parameters:
 _MOST_MOVED = 8_000  # their number times that of the parameters is at most this
 _N_SIZES = 14
-_FEW = 32  # points that show whether a parameter is discrete
+_SMALLEST, _N_SIZES_PLANNED = 1e-3, 40  # of the largest; sizes between which power is known
+_FEW = 64  # points that show whether a parameter is discrete
 _SHARED = 0.05  # the share of them, at least, that equal another if it is
 
 
@@ -61,7 +66,10 @@ class Errors:
 def _discrete(pooled: Array) -> Array:
     """Return whether parameters take few values, for each simulation, `(n_block, n_dims)`."""
     ordered = in_order(pooled[:_FEW])
-    return host((ordered[1:] == ordered[:-1]).sum(axis=0)) > _SHARED * (len(ordered) - 1)
+    shared = host((ordered[1:] == ordered[:-1]).sum(axis=0)) > _SHARED * (len(ordered) - 1)
+    sims = np.flatnonzero(shared.any(axis=1))
+    shared[sims] &= lattices.discrete(pooled[:_FEW, sims])
+    return shared
 
 
 def _among(values: Array, moved: Array, luck: Floats) -> Array:
@@ -80,13 +88,36 @@ def _among(values: Array, moved: Array, luck: Floats) -> Array:
 class Detectable:
     """The smallest errors that the study would have caught with 90 % probability.
 
+    They are the same for all observations: errors that only some share have to be larger.
+
     Arguments:
-        bias: The bias of one parameter, in posterior sd; infinite if no size is caught.
-        width: The fraction by which all parameters are too narrow; infinite if no size is caught.
+        bias: The bias of one parameter, in posterior sd; infinite if no size is caught, and 0.05
+            for that or less, the smallest size that is tried.
+        width: The fraction by which all parameters are too narrow; infinite if no size is caught,
+            and 0.025 for that or less.
     """
 
     bias: float
     width: float
+
+    def telling(self, n_sims: int) -> bool:
+        """Return whether a pass of so many simulations means anything."""
+        seen = self.bias <= TELLING_BIAS and self.width <= TELLING_WIDTH
+        return seen and n_sims >= FEWEST_TELLING
+
+    def n_needed(self, n_sims: int) -> int:
+        """Return about how many simulations make a pass mean something, given so many now.
+
+        The size of what is caught falls with the root of their number. Where no size is caught,
+        the largest that was tried gives the least number.
+        """
+        narrowing = min(-np.log1p(-min(self.width, 0.99)), NARROWINGS[-1])
+        times = max(
+            min(self.bias, BIASES[-1]) / TELLING_BIAS, narrowing / -np.log1p(-TELLING_WIDTH)
+        )
+        needed = max(n_sims * times**2, FEWEST_TELLING)
+        step = 10 ** max(int(np.log10(needed)) - 1, 0)
+        return int(step * np.ceil(round(needed / step, 6)))
 
     def __str__(self) -> str:
         from . import words
@@ -106,29 +137,6 @@ def detectable(sums: Sums, by_product: Mapping[str, Floats], level: float) -> De
         _smallest(sums, by_product, planted, level) for planted in (_SHIFTED, _NARROWED)
     )
     return Detectable(bias, np.inf if np.isinf(log_factor) else -np.expm1(-log_factor))
-
-
-def power(
-    sums: Sums, by_product: Mapping[str, Floats], level: float, *, bias: float, width: float,
-    growth: float,
-) -> float:  # fmt: skip
-    """Return how likely the error is caught, the less likely one of two.
-
-    Arguments:
-        sums: The sums of a study.
-        by_product: The statistics of families that are made of products.
-        level: The level of the test.
-        bias: The bias of one parameter, in posterior sd; 0 for none.
-        width: The fraction by which all parameters are too narrow; 0 for none.
-        growth: The number of simulations over that of the study.
-    """
-    sought = ((_SHIFTED, bias), (_NARROWED, -np.log1p(-width)))
-    caught = (
-        _powers(sums, by_product, planted, np.array([size]), level, growth)[0]
-        for planted, size in sought
-        if size > 0
-    )
-    return float(min(caught))
 
 
 @dataclass(frozen=True)
@@ -151,6 +159,43 @@ class _Planted:
 
 
 _SHIFTED, _NARROWED = _Planted(BIASES), _Planted(NARROWINGS, n_before=len(BIASES))
+
+
+def power(
+    sums: Sums, by_product: Mapping[str, Floats], level: float, *, bias: float, width: float,
+    growth: float,
+) -> float:  # fmt: skip
+    """Return how likely the error is caught, the less likely one of two.
+
+    Arguments:
+        sums: The sums of a study.
+        by_product: The statistics of families that are made of products.
+        level: The level of the test.
+        bias: The bias of one parameter, in posterior sd; 0 for none.
+        width: The fraction by which all parameters are too narrow; 0 for none.
+        growth: The number of simulations over that of the study.
+    """
+    sought = ((_SHIFTED, bias), (_NARROWED, -np.log1p(-width)))
+    caught = (
+        _power(sums, by_product, planted, size, level, growth)
+        for planted, size in sought
+        if size > 0
+    )
+    return float(min(caught))
+
+
+def _power(
+    sums: Sums, by_product: Mapping[str, Floats], planted: _Planted, size: float, level: float,
+    growth: float,
+) -> float:  # fmt: skip
+    """Return how often an error of some size is caught: never less often than a smaller one.
+
+    It is interpolated between sizes that do not depend on the one that is asked for.
+    """
+    sizes = np.geomspace(_SMALLEST * planted.sizes[-1], planted.sizes[-1], _N_SIZES_PLANNED)
+    powers = _powers(sums, by_product, planted, sizes, level, growth)
+    powers = np.maximum.accumulate(powers)
+    return float(np.interp(np.log(size), np.log(sizes), powers))
 
 
 def _powers(

@@ -52,9 +52,10 @@ class Sums:
             say beyond the means, and along its posterior width, `(n_all, 2, 3, n_dims)`.
         products: Products of normal scores with each other and with features, standardised, by
             the names in `products`, `(n_rows, ...)`.
-        ties: In how many parameters a point equals another, `(n_all,)`.
+        ties: In how many discrete parameters a point equals another that is no copy of it,
+            `(n_all,)`.
         chosen: The parameters of which products are made.
-        share_tied: The share of points, parameter by parameter, that equal another.
+        share_tied: The share of points, parameter by parameter, that do.
         correlations: The mean products of the normal scores of pairs, in every row,
             `(n_rows, n_pairs)`.
         features: The features.

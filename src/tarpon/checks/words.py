@@ -1,11 +1,11 @@
 """Words: what findings and checks say, made from their fields here and nowhere else."""
 
-from math import isinf
+from math import expm1, isinf
 from typing import TYPE_CHECKING
 
 from .._base.text import Estimate, dropped, stated, unsigned
 from .flaws import Finding, Kind
-from .power import CAUGHT, Detectable
+from .power import BIASES, CAUGHT, NARROWINGS, TELLING_BIAS, TELLING_WIDTH, Detectable
 
 if TYPE_CHECKING:
     from . import Check
@@ -148,11 +148,18 @@ _PLAIN = {
 
 def caught(detectable: Detectable) -> str:
     """Return the smallest errors that a study would have caught."""
-    bias = f"a bias of {detectable.bias:.2f} sd in one parameter"
-    width = f"widths off by {detectable.width:.0%}"
+    smallest = 1.001 * BIASES[0], -1.001 * expm1(-NARROWINGS[0])  # 1.001: rounding errors
+    least = " or less" if detectable.bias <= smallest[0] else ""
+    bias = f"a bias of {detectable.bias:.2f} sd{least} in one parameter"
+    least = " or less" if detectable.width <= smallest[1] else ""
+    width = f"widths off by {detectable.width:.0%}{least}"
+    if isinf(detectable.bias) and isinf(detectable.width):
+        return "no bias or wrong width"
     if isinf(detectable.bias):
-        return "no bias or wrong width" if isinf(detectable.width) else f"{width}, but no bias"
-    return f"{bias}, but no wrong width" if isinf(detectable.width) else f"{bias}; {width}"
+        return f"{width}, the same for all observations, but no bias"
+    if isinf(detectable.width):
+        return f"{bias}, the same for all observations, but no wrong width"
+    return f"{bias}, or {width}, the same for all observations"
 
 
 def power(detectable: Detectable) -> str:
@@ -160,6 +167,17 @@ def power(detectable: Detectable) -> str:
     if isinf(detectable.bias) and isinf(detectable.width):
         return "This study could not reliably have caught any bias or wrong width."
     return f"With {CAUGHT:.0%} probability this study would have caught {caught(detectable)}."
+
+
+def needed(check: "Check") -> str:
+    """Return how many simulations it takes before a pass means anything."""
+    seen, n_dims = check.detectable, len(check.parameters)
+    least = "at least" if isinf(seen.bias) or isinf(seen.width) else "about"
+    return (
+        f"A pass needs {least} {seen.n_needed(check.n_sims)} simulations, to catch a bias of "
+        f"{TELLING_BIAS:g} sd and widths off by {TELLING_WIDTH:.0%}; for smaller errors see "
+        f"tarpon.plan({n_dims}, bias=0.3)."
+    )
 
 
 def seen_by(check: "Check") -> str:
@@ -190,8 +208,5 @@ def summary(check: "Check") -> str:
     lines.append(f"  {power(check.detectable)}")
     lines += [f"  Warning: {warning}" for warning in check.warnings]
     if check.outcome == "too few to say":
-        lines.append(
-            "  More simulations are needed before a pass means anything: "
-            f"tarpon.plan({n_parameters}, bias=0.3) says how many."
-        )
+        lines.append(f"  {needed(check)}")
     return "\n".join(lines)

@@ -203,14 +203,23 @@ def a_file(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated
     return an_option(name, text, type=click.Path(path_type=Path, dir_okay=False), **more)
 
 
-def an_output(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
-    """Return an option for the path of a file to write."""
-    return a_file(name, text, callback=_in_a_folder, **more)
+def a_page(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
+    """Return an option for the path of an HTML file to write."""
+    return a_file(name, text, callback=_a_page, **more)
 
 
 def a_figure(name: str, text: str, **more: Any) -> Callable[[Decorated], Decorated]:
     """Return an option for the path of a figure to write."""
     return a_file(name, text, callback=_a_picture, **more)
+
+
+def _a_page(ctx: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse a path that does not end like an HTML file, or has no folder."""
+    from .._base import arguments
+
+    if path is not None and (why := arguments.why_no_page(path)):
+        raise click.BadParameter(f"the path {why}")
+    return _in_a_folder(ctx, option, path)
 
 
 def _a_picture(ctx: click.Context, option: click.Parameter, path: Path | None) -> Path | None:

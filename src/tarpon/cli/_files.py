@@ -17,11 +17,11 @@ from ._app import (
     a_file,
     a_folder,
     a_level,
+    a_page,
     a_scheduler,
     a_seed,
     a_size,
     an_option,
-    an_output,
     as_json,
     options,
     say,
@@ -112,7 +112,7 @@ sbc = _classical(
 
 @click.command(cls=Command)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@an_output("--report", "Write an HTML page with all figures here; several files are compared.")
+@a_page("--report", "Write an HTML page with all figures here; several files are compared.")
 @an_option(
     "--fail-on",
     "When to exit with 1: doubt includes too few simulations to say.",

@@ -14,11 +14,11 @@ from ._app import (
     a_figure,
     a_folder,
     a_level,
+    a_page,
     a_scheduler,
     a_seed,
     a_share,
     a_size,
-    an_output,
     as_json,
     client,
     say,
@@ -50,7 +50,7 @@ _GIVEN = (
 @a_seed()
 @as_json
 @a_figure("--plot", "Write a figure here.")
-@an_output("--report", "Write an HTML page with all figures here.")
+@a_page("--report", "Write an HTML page with all figures here.")
 def run(problem: str, **given: Any) -> None:
     """Simulate, sample and test until the answer is clear.
 

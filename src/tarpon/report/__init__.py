@@ -38,7 +38,7 @@ def write(
     The file is whole or not there at all: it is written beside its place and then moved.
 
     Arguments:
-        path: The path of the file.
+        path: The path of the file, which must end with `.html` or `.htm`.
         checks: One or more checks.
         names: The name of what was checked, per check.
         commands: The command that reproduces each check; by default a line of Python.
@@ -47,7 +47,7 @@ def write(
         >>> check = tarpon.check(tarpon.problems.zoo("narrow", rng=0), rng=0)
         >>> tarpon.report.write("report.html", check, names=["my flow"])
     """
-    path = arguments.new_file(path)
+    path = arguments.new_page(path)
     text = html(*checks, names=names, commands=commands)
     with replacing(path) as file:
         file.write(text.encode())

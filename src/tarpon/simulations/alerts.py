@@ -1,4 +1,4 @@
-"""Warnings: swapped axes, raw chains."""
+"""Warnings: swapped axes, repeated draws, raw chains."""
 
 import warnings
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ import numpy as np
 from .._base import arrays
 from .._base.arrays import power_of_two
 from .._base.types import Array, Floats
+from . import lattices
 from .stored import Stored
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ _CHAINS = 64  # simulations that suffice to see whether draws come from a chain
 _CHAIN_DRAWS = 2000
 _CHAIN_BYTES = 2**24
 _LAG = 0.1  # the correlation of neighbouring draws from which they do
+_LAGS = 256  # the longest distance of draws that are compared: the number of walkers, say
+_LAG_PARAMETERS = 8  # in which draws that are further apart than neighbours are compared
+_REPEATED = 0.01  # the share of draws that repeat another from which they are warned of
 
 
 def warn_if_square_and_swapped(samples: Array) -> None:
@@ -55,40 +59,112 @@ def _scaled(samples: Array) -> Floats:
     return samples / power_of_two(abs(samples.astype(float)).max(axis=(0, 1)))
 
 
+def of_draws(sims: "Simulations") -> tuple[str, ...]:
+    """Return warnings if draws repeat, or look like a chain."""
+    few = _a_few(sims.samples, sims.log_weights)
+    return tuple(said for said in (_repeated(*few), _chained(*few)) if said)
+
+
 def of_chains(sims: "Simulations") -> str | None:
     """Return a warning if the draws of simulations look like a chain; None otherwise."""
     return chained(sims.samples, sims.log_weights)
 
 
 def chained(samples: Array, log_weights: Array | None) -> str | None:
-    """Return a warning if neighbouring draws correlate, like those of a chain; None otherwise.
+    """Return a warning if draws correlate, like those of a chain; None otherwise."""
+    return _chained(*_a_few(samples, log_weights))
 
-    Looks at a few simulations: the correlation of neighbours, over all of their parameters.
-    """
+
+def _a_few(samples: Array, log_weights: Array | None) -> tuple[Floats, Array]:
+    """Return the first draws of a few simulations, and whether they weigh anything."""
     n_draws, _, n_dims = samples.shape
     few = slice(0, min(_CHAINS, max(1, _CHAIN_BYTES // (8 * n_draws * n_dims))))
     some = _scaled(arrays.host(samples[:, few])[:_CHAIN_DRAWS])
-    there = np.ones((*some.shape[:2], 1))
-    if log_weights is not None:
-        there[...] = log_weights[:_CHAIN_DRAWS, few, None] > -np.inf
+    if log_weights is None:
+        return some, np.ones(some.shape[:2], dtype=bool)
+    return some, arrays.host(log_weights[:_CHAIN_DRAWS, few]) > -np.inf
+
+
+def _repeated(some: Floats, there: Array) -> str | None:
+    """Return a warning if whole draws of a continuous posterior repeat; None otherwise."""
+    n_repeats = 0
+    ordered = np.sort(np.where(there, some[..., 0], np.nan), axis=0)
+    for sim in np.flatnonzero((ordered[1:] == ordered[:-1]).any(axis=0)):
+        draws = some[there[:, sim], sim]
+        if not lattices.discrete(draws[:, None]).all():
+            _, counts = np.unique(draws, axis=0, return_counts=True)
+            n_repeats += int((counts - 1).sum())
+    share = n_repeats / max(int(there.sum()), 1)
+    if share < _REPEATED:
+        return None
+    return (
+        f"{share:.0%} of draws repeat another draw of their simulation: rejected MCMC steps or "
+        f"resampling. Thin chains with `tarpon.adapters.chains.thin`, and resample without "
+        f"replacement."
+    )
+
+
+def _chained(some: Floats, there: Array) -> str | None:
+    """Return a warning if draws correlate with those before them; None otherwise.
+
+    Looks at a few simulations: the correlation of neighbours, over all of their parameters, and
+    that of draws further apart, as from walkers that take turns, over some of them.
+    """
+    about = _standardised(some, there[..., None])
+    n_dims = some.shape[2]
+    lags = _correlations(about[..., :: -(-n_dims // _LAG_PARAMETERS)], there)
+    n_pairs = (there[1:] & there[:-1]).sum()
+    next_to = float((about[1:] * about[:-1]).sum() / max(n_pairs * n_dims, 1))
+    if n_pairs >= 2 and next_to >= max(_LAG, 5 / np.sqrt(n_pairs)):
+        found = f"neighbouring draws correlate by {next_to:.2f}, as those of a chain do."
+    elif lags[1:].any():
+        k = 2 + int(lags[1:].argmax())
+        found = (
+            f"draws {k} apart correlate by {lags[k - 1]:.2f}, as those of {k} chains or walkers "
+            f"that take turns do."
+        )
+    else:
+        return None
+    return (
+        f"{found} Ranks among them look overconfident: thin the chains first, with "
+        f"`tarpon.adapters.chains.thin`."
+    )
+
+
+def _standardised(some: Floats, there: Array) -> Floats:
+    """Return draws about their mean and in units of their sd, without what simulations share."""
     about = (some - (there * some).sum(axis=0) / there.sum(axis=0)) * there
     square = (about**2).mean(axis=0)
     varies = (some.max(axis=0) > some.min(axis=0)) & (square > 0)
     about /= np.sqrt(np.where(varies, square, np.inf))
     if about.shape[1] > 1:  # what all simulations share is no chain
         about = (about - about.mean(axis=1, keepdims=True)) * there
-    n_pairs = (there[1:] * there[:-1]).sum()
-    lag = float((about[1:] * about[:-1]).sum() / max(n_pairs * some.shape[2], 1))
-    if n_pairs < 2 or not lag >= max(_LAG, 5 / np.sqrt(n_pairs)):
-        return None
-    return (
-        f"neighbouring draws correlate by {lag:.2f}, as those of a chain do. Ranks among them "
-        f"look overconfident: thin the chains first, with `tarpon.adapters.chains.thin`."
-    )
+    return about
+
+
+def _correlations(about: Floats, there: Array) -> Floats:
+    """Return the correlations of draws 1, 2, ... apart; 0 for those that may be due to chance.
+
+    Each is significant by six standard errors: the false-alarm rate of all is below 1e-6.
+    """
+    n_draws = len(about)
+    n_lags = min(_LAGS, n_draws // 2)
+
+    def products(numbers: Floats) -> Floats:
+        waves = np.fft.rfft(numbers, n=2 * n_draws, axis=0)
+        power = (abs(waves) ** 2).reshape(len(waves), -1).sum(axis=1)
+        return np.fft.irfft(power, n=2 * n_draws)[1 : n_lags + 1]
+
+    n_pairs = products(there.astype(float)).clip(min=1)
+    found = products(about) / (n_pairs * about.shape[2])
+    return np.where(found >= np.maximum(_LAG, 6 / np.sqrt(n_pairs)), found, 0.0)
 
 
 def warn_if_chained(samples: Array, log_weights: Array | None) -> None:
-    """Warn of draws in memory that look like a chain."""
-    said = None if isinstance(samples, Stored) else chained(samples, log_weights)
-    if said is not None:
-        warnings.warn(said, stacklevel=3)
+    """Warn of draws in memory that repeat or look like a chain."""
+    if isinstance(samples, Stored):
+        return
+    few = _a_few(samples, log_weights)
+    for said in (_repeated(*few), _chained(*few)):
+        if said is not None:
+            warnings.warn(said, stacklevel=3)
