@@ -79,7 +79,7 @@ def _a_few(samples: Array, log_weights: Array | None) -> tuple[Floats, Array]:
     """Return the first draws of a few simulations, and whether they weigh anything."""
     n_draws, _, n_dims = samples.shape
     few = slice(0, min(_CHAINS, max(1, _CHAIN_BYTES // (8 * n_draws * n_dims))))
-    some = _scaled(arrays.host(samples[:, few])[:_CHAIN_DRAWS])
+    some = arrays.host(samples[:, few])[:_CHAIN_DRAWS]
     if log_weights is None:
         return some, np.ones(some.shape[:2], dtype=bool)
     return some, arrays.host(log_weights[:_CHAIN_DRAWS, few]) > -np.inf
@@ -88,7 +88,7 @@ def _a_few(samples: Array, log_weights: Array | None) -> tuple[Floats, Array]:
 def _repeated(some: Floats, there: Array) -> str | None:
     """Return a warning if whole draws of a continuous posterior repeat; None otherwise."""
     n_repeats = 0
-    ordered = np.sort(np.where(there, some[..., 0], np.nan), axis=0)
+    ordered = np.sort(np.where(there, some[..., 0].astype(float), np.nan), axis=0)
     for sim in np.flatnonzero((ordered[1:] == ordered[:-1]).any(axis=0)):
         draws = some[there[:, sim], sim]
         if not lattices.discrete(draws[:, None]).all():
@@ -110,7 +110,7 @@ def _chained(some: Floats, there: Array) -> str | None:
     Looks at a few simulations: the correlation of neighbours, over all of their parameters, and
     that of draws further apart, as from walkers that take turns, over some of them.
     """
-    about = _standardised(some, there[..., None])
+    about = _standardised(_scaled(some), there[..., None])
     n_dims = some.shape[2]
     lags = _correlations(about[..., :: -(-n_dims // _LAG_PARAMETERS)], there)
     n_pairs = (there[1:] & there[:-1]).sum()
