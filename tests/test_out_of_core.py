@@ -366,7 +366,7 @@ class TestFolder:
 
         first = answers(self.sims(), engine)
         times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
-        assert len(times) >= 20
+        assert len(times) >= 16
         assert answers(self.sims(), engine) == first == in_memory["f8"]
         assert times == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
 
@@ -407,10 +407,10 @@ class TestFolder:
         assert path.stat().st_size == len(whole)
 
     def test_shards_and_their_merger(self, tmp_path, in_memory):
-        for i in range(3):
-            with pytest.raises(Unfinished, match=f"shard {i}/3 is done"):
+        for i in range(2):
+            with pytest.raises(Unfinished, match=f"shard {i}/2 is done"):
                 tarpon.check(
-                    self.sims(), n_swaps=49, rng=1, engine=Engine(resume=tmp_path, shard=(i, 3))
+                    self.sims(), n_swaps=49, rng=1, engine=Engine(resume=tmp_path, shard=(i, 2))
                 )
         merged = Engine(resume=tmp_path, on_missing="raise")
         check = tarpon.check(self.sims(), n_swaps=49, engine=merged)

@@ -17,7 +17,7 @@ from .._base.types import Array, Floats, Ints
 from ..simulations import shapes
 
 MOST_PLAIN, MOST_PRODUCTS, MOST_WAVES, MOST_LEADING = 64, 300, 32, 8
-_MOST_SUMS = 2**15  # of features times parameters
+_MOST_SUMS = 20_000  # of features times parameters
 _ROUNDING = 1e-6  # the relative size below which differences are taken for rounding
 _CLEAR = 3  # times the noise from which a feature goes with a posterior mean
 _MOST_GUIDING = 64  # directions of posterior means that data are compared with

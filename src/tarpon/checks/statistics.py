@@ -5,6 +5,7 @@ alike: so a p-value that counts rows is exact.
 """
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from .._base import arrays
 from .._base.types import Array, Floats
 
 _ALONE, _SECOND = 2.0, 0.7  # what single families count, and those of the second circle
+_AT_ONCE = 2**22  # numbers
 _SPIKE, _SLAB = 0.7, 5.0 / 11.0
 _LOG_SLAB = float(np.log(0.3) - 0.5 * np.log(11.0))
 MOMENTS = ("bias", "width", "skewness", "tails")
@@ -45,10 +47,18 @@ def polynomials(table: Floats) -> Floats:
     return found.astype(np.float32)
 
 
-def standardise(sums: Array, n_rows: int) -> Floats:
-    """Return sums less their mean over the first rows, in units of the sd over those rows."""
+def standardise(sums: Array, n_rows: int, *, copy: bool = True) -> Floats:
+    """Return sums less their mean over the first rows, in units of the sd over those rows.
+
+    Arguments:
+        sums: The sums, `(n_all, ...)`.
+        n_rows: The number of first rows.
+        copy: Whether the sums are still needed; otherwise they are written over.
+    """
     xp, centre = arrays.namespace(sums), sums[:n_rows].mean(axis=0)
-    about = sums - centre
+    about = sums - centre if copy else sums
+    if not copy:
+        about -= centre
     sd = xp.einsum("i...,i...->...", about[:n_rows], about[:n_rows]) ** 0.5 / n_rows**0.5
     about /= xp.where(sd <= 1e-6 * abs(centre).clip(min=1.0), np.inf, sd)
     return about
@@ -78,17 +88,25 @@ def any_of(*groups: Floats) -> Floats:
     The groups are `(n_rows, ...)`; in a group, all sums have the same weight. Empty groups say
     nothing.
     """
-    xp, logs = arrays.namespace(groups[0]), []
-    for z in (group.reshape(len(group), -1) for group in groups):
-        if not z.shape[1]:
-            continue
-        slab = _SLAB * arrays.single(z) ** 2
-        top = xp.amax(slab, axis=1)
-        mean = arrays.double(xp.exp(slab - top[:, None]).mean(axis=1))
-        logs.append(xp.log(mean) + arrays.double(top) + _LOG_SLAB)
+    xp = arrays.namespace(groups[0])
+    logs = [_log_mean_slab(group) for group in groups if prod(group.shape[1:])]
     top = xp.amax(xp.stack(logs), axis=0).clip(min=0)
     mean = sum(xp.exp(log - top) for log in logs) / len(logs)
     return top + xp.log(_SPIKE * xp.exp(-top) + mean)
+
+
+def _log_mean_slab(sums: Floats) -> Floats:
+    """Return the logarithm of the mean ratio of the slab, some rows at a time."""
+    xp, found = arrays.namespace(sums), []
+    step = max(1, _AT_ONCE // prod(sums.shape[1:]))
+    for first in range(0, len(sums), step):
+        some = sums[first : first + step]
+        slab = _SLAB * arrays.single(some.reshape(len(some), -1)) ** 2
+        top = xp.amax(slab, axis=1)
+        slab -= top[:, None]
+        mean = arrays.double(xp.exp(slab).mean(axis=1))
+        found.append(xp.log(mean) + arrays.double(top) + _LOG_SLAB)
+    return xp.concatenate(found)
 
 
 def row_p_values(statistics: Floats, n_rows: int) -> Floats:

@@ -30,7 +30,7 @@ from .labellings import Part, Plants, Recipe, Totals
 from .products import pairs, triples
 from .statistics import components, standardise
 
-_DATA_PER_SUM = 2  # how many times larger than its sums a part of the draws is, at least
+_DATA_PER_SUM = 8  # how many times larger than its sums a part of the draws is, at least
 _RARE = 3.0  # the variance of the number of truths with a value that counts half
 _FEWEST_SIMS, FEWEST_DRAWS = 2, 5
 
@@ -149,6 +149,7 @@ def swap(
         final=True,
     ):
         totals.add(Totals.unpacked(results))
+        results.clear()  # or they would still be there while the next part is computed
     own = {name: part.own for name, part in parts.items() if part.own is not None}
     return _in_units(totals, recipe, sims, features, own)
 
@@ -171,15 +172,16 @@ def _in_units(
     along = found.pop("along") - marginals[:, :2, None] * (found.pop("total_along") / n_sims)
     along[:, 0] *= unit[:, None]
     products = _in_unit(found, unit[:n_rows, chosen])
+    correlations = products["pairs"] / n_sims
     return Sums(
         n_sims,
         n_rows,
         recipe.n_plays,
         own,
         moments,
-        along=standardise(along, n_rows),
-        correlations=products["pairs"] / n_sims,
-        products={name: standardise(sums, n_rows) for name, sums in products.items()},
+        along=standardise(along, n_rows, copy=False),
+        correlations=correlations,
+        products={name: standardise(sums, n_rows, copy=False) for name, sums in products.items()},
         ties=standardise(ties, n_rows)[:, 0],
         chosen=chosen,
         share_tied=float(ties[:n_rows].mean()) / (n_sims * sims.n_dims),
@@ -208,7 +210,8 @@ def _in_unit(sums: Results, unit: Array) -> Results:
     sums["data"] *= unit[:, :, None]
     sums["data_width"] *= (unit * unit)[:, :, None]
     sums["pairs"] *= both
-    sums["pairs_by_own"] *= unit[:, :, None] * unit[:, None]
+    sums["pairs_by_own"] *= unit[:, :, None]
+    sums["pairs_by_own"] *= unit[:, None]
     sums["pairs_by_data"] *= both[:, None]
     sums["triples"] *= unit[:, k] * unit[:, m] * unit[:, n]
     return sums
