@@ -22,6 +22,7 @@ import tarpon
 from tarpon import Engine, Simulations, metrics, references
 from tarpon._base.arrays import Window
 from tarpon.adapters import files
+from tarpon.checks import swaps
 from tarpon.cli import main
 from tarpon.engine import Unfinished
 from tarpon.simulations import passes
@@ -461,8 +462,10 @@ import sys, time
 from pathlib import Path
 from tarpon.adapters import files
 from tarpon.simulations import passes
+from tarpon.checks import swaps
 from tarpon.cli import main
 
+swaps._DATA_PER_SUM = 0
 load, pieces = files.load, passes.pieces
 
 def slowly(*args, **more):
@@ -497,6 +500,7 @@ def run(monkeypatch):
 
     load = files.load
     monkeypatch.setattr(files, "load", small)
+    monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)
     return lambda *words: CliRunner().invoke(main, [str(word) for word in words])
 
 

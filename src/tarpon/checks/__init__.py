@@ -116,7 +116,7 @@ class Check:
 
     @property
     def weak(self) -> bool:
-        """Whether the evidence is weak: one accurate posterior in a few dozen looks like this."""
+        """Whether the evidence is weak, so that it should be looked for in fresh simulations."""
         return self.level / _CLEAR < self.p_value <= self.level
 
     @property

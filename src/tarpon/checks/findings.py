@@ -7,7 +7,7 @@ import numpy as np
 from .._base.types import Array, Floats
 from ..ranks import proportion
 from ..simulations import Simulations
-from . import descriptions
+from . import dependences, descriptions
 from .descriptions import Candidate, Describe, Rejected
 from .flaws import Finding, Kind
 from .parameters import Effects
@@ -172,19 +172,19 @@ def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats,
     yield np.logaddexp(log_ratio(whole[:, 1]), log_mean_exp(ratios[:, 1])), descriptions.width
     yield log_mean_exp(ratios[:, 2]), descriptions.skewed
     yield any_of(all_tails, tails), descriptions.tails
-    yield np.logaddexp(slope, families.get("data", slope)), descriptions.bias_by_data
+    yield np.logaddexp(slope, families.get("data", slope)), dependences.bias_by_data
     if "data width" in families:
         both = np.logaddexp(families["data width"], families["one width"])
-        yield both, descriptions.width_by_data
-        yield families["products"], descriptions.bias_by_product
-        yield families["all data"], descriptions.unused_data
+        yield both, dependences.width_by_data
+        yield families["products"], dependences.bias_by_product
+        yield families["all data"], dependences.unused_data
     if "pairs" in families:
-        yield families["pairs"], descriptions.correlation
-        yield families["pairs by data"], descriptions.correlation_by_data
+        yield families["pairs"], dependences.correlation
+        yield families["pairs by data"], dependences.correlation_by_data
     if "combinations" in families:
-        yield families["combinations"], descriptions.combination
+        yield families["combinations"], dependences.combination
     if "triples" in families:
-        yield families["triples"], descriptions.dependence
+        yield families["triples"], dependences.dependence
     if "ties" in families:
         yield families["ties"], descriptions.rounded
     if "values" in families:
