@@ -288,6 +288,29 @@ def contradicted(finding):
     return bool(wrong) or (wanted is not None and wanted * (size.value - right) <= 0)
 
 
+class TestTheSecondCircle:
+    SEEN = sorted(
+        flaw for flaw, about in FLAWS.items()
+        if about.circle == 2 and flaw not in ("edge_smoothed", "modes_blurred")
+    )  # fmt: skip
+
+    @pytest.mark.parametrize("flaw", SEEN)
+    def test_flaws_that_look_right_on_average_are_found_and_named(self, flaw):
+        sims = zoo(flaw, n_dims=10, n_sims=800, rng=1)
+        found = tarpon.check(sims, rng=1, n_swaps=199)
+        assert found.p_value == 1 / 200
+        assert kinds(found) & set(FLAWS[flaw].kinds)
+
+    def test_what_they_depend_on_is_named(self):
+        product = tarpon.check(zoo("product_missed", n_dims=4, n_sims=800, rng=1), rng=1)
+        assert the(Kind.BIAS_BY_DATA, product).where == "x[0] × x[1]"
+        half = tarpon.check(zoo("half_ignored", n_dims=4, n_sims=1600, rng=1), rng=1)
+        (where, *more) = the(Kind.UNUSED_DATA, half).where.split(", ")
+        assert all(int(part[2:-1].split(":")[0]) >= 100 for part in (where, *more))
+        one = tarpon.check(zoo("one_width_by_x", n_dims=4, n_sims=800, rng=1), rng=1)
+        assert len(the(Kind.WIDTH_BY_DATA, one).parameters) == 1
+
+
 class TestWeakEvidence:
     def test_is_called_weak(self):
         clear = check("narrow")

@@ -833,7 +833,7 @@ class TestPartsOfSimulations:
         np.testing.assert_array_equal(found.measured["total"], sims.theta[:, 1])
 
     def test_size_of_parts_follows_that_of_their_sums(self):
-        """A part of the draws is eight times as large as the sums made of it, at least."""
+        """A part of the draws is twice as large as the sums made of it, at least."""
         sims, said = small(64), []
         sims._set(_part_bytes=1)
         engine = tarpon.Engine(progress=lambda *told: said.append(told))
@@ -848,7 +848,7 @@ class TestPartsOfSimulations:
         added = [*totals.moments.values(), *totals.products.values()]
         n_bytes = sum(values.nbytes for values in added)
         assert plain.n_bytes(3, found) == n_bytes
-        step = passes.step(sims, 8 * n_bytes)
+        step = passes.step(sims, 2 * n_bytes)
         assert [told for told in said if told[0] == "swaps"] == [
             ("swaps", k + 1, -(-64 // step)) for k in range(-(-64 // step))
         ]

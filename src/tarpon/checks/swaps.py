@@ -30,7 +30,8 @@ from .labellings import Part, Plants, Recipe, Totals
 from .products import pairs, triples
 from .statistics import components, standardise
 
-_DATA_PER_SUM = 8  # how many times larger than its sums a part of the draws is, at least
+_DATA_PER_SUM, _DATA_PER_LARGE_SUM = 2, 8  # how many times larger than its sums a part is
+_LARGE_SUMS = 64 * 2**20
 _RARE = 3.0  # the variance of the number of truths with a value that counts half
 _FEWEST_SIMS, FEWEST_DRAWS = 2, 5
 
@@ -96,6 +97,14 @@ class Sums:
         )
 
 
+def _part_bytes(sums: int) -> int:
+    """Return how large a part of the draws is, at least, that is made into sums of some size.
+
+    Sums of many parameters are large: then there are few parts, since each has sums of its own.
+    """
+    return sums * (_DATA_PER_SUM if sums < _LARGE_SUMS else _DATA_PER_LARGE_SUM)
+
+
 class _OnHost(UserDict[str, Array]):
     """Arrays that are brought to the host when they are asked for: some may never be."""
 
@@ -140,7 +149,7 @@ def swap(
         sims,
         "swaps",
         recipe.sums,
-        n_bytes=_DATA_PER_SUM * recipe.n_bytes(sims.n_dims, features),
+        n_bytes=_part_bytes(recipe.n_bytes(sims.n_dims, features)),
         extra=lambda where: {
             "parts": {name: part.cut(where) for name, part in parts.items()},
             "features": features[where],

@@ -134,7 +134,7 @@ def _chained(some: Floats, there: Array) -> str | None:
 def _standardised(some: Floats, there: Array) -> Floats:
     """Return draws about their mean and in units of their sd, without what simulations share."""
     about = (some - (there * some).sum(axis=0) / there.sum(axis=0)) * there
-    square = (about**2).mean(axis=0)
+    square = (about**2).sum(axis=0) / there.sum(axis=0)
     varies = (some.max(axis=0) > some.min(axis=0)) & (square > 0)
     about /= np.sqrt(np.where(varies, square, np.inf))
     if about.shape[1] > 1:  # what all simulations share is no chain
