@@ -1,10 +1,12 @@
 """Descriptions of flaws that depend on something: on the data, on other parameters."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from .._base import arrays
 from .._base.text import Estimate
 from .._base.types import Floats
 from ..simulations.stored import Stored
@@ -193,15 +195,34 @@ def correlation_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
     at = int(np.flatnonzero((every == sorted((a, b))).all(axis=1))[0])
     first, second = (int(sums.chosen[k]) for k in sorted((a, b)))
     trend = trends.correlation(first, second, along, p_value)
+    change, expected = difference(trend), float(sums.correlations[:, at].mean())
+    if (draws := _drawn(rejected, first, second, along[1])) is not None:
+        trend, expected = replace(trend, draws=draws), draws[1] - draws[0]
+    elif change.low <= 0 <= change.high:
+        return []  # it is that of the draws which changes, and they are not at hand
     finding = Finding(
         Kind.CORRELATION_BY_DATA, rejected.names(first, second), p_value,
-        size=difference(trend), unit="correlation", where=trend.along, trend=trend,
-        expected=float(sums.correlations[:, at].mean()),
+        size=change, unit="correlation", where=trend.along, trend=trend, expected=expected,
     )  # fmt: skip
     followed = (along[1] - along[1].mean()) / (along[1].std() or 1.0)
     n_tests = by_data.size + by_own.size
     left = remaining(lambda remaining: remaining.together((first, second), followed, n_tests))
     return [Candidate(finding, left)]
+
+
+def _drawn(rejected: Rejected, a: int, b: int, along: Floats) -> tuple[float, float] | None:
+    """Return how the draws of two parameters correlate where a feature is lowest, and highest."""
+    samples = rejected.sims.samples
+    if isinstance(samples, Stored) or rejected.sims.weighted:
+        return None
+    order, n_third = np.argsort(along, kind="stable"), max(2, len(along) // 3)
+    found = []
+    for sims in (order[:n_third], order[-n_third:]):
+        draws = arrays.host(samples[:, sims])[..., [a, b]].astype(float)
+        about = draws - draws.mean(axis=0)
+        norm = np.sqrt((about**2).sum(axis=0).prod(axis=-1))
+        found.append(float((about.prod(axis=-1).sum(axis=0) / np.maximum(norm, 1e-300)).mean()))
+    return found[0], found[1]
 
 
 def combination(rejected: Rejected, p_value: float) -> list[Candidate]:

@@ -42,6 +42,8 @@ class Trend:
         low: The error in the third of the simulations where the feature is lowest.
         high: The error in the third where it is highest.
         p_value: Exact, and adjusted for the number of trends of the kind.
+        draws: Of a correlation, what the draws have where the feature is lowest and highest, if
+            they are in memory.
     """
 
     what: str
@@ -52,6 +54,7 @@ class Trend:
     low: Estimate
     high: Estimate
     p_value: float
+    draws: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

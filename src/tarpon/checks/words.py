@@ -122,8 +122,11 @@ def along(finding: Finding) -> str:
             return f"the truths scatter {low} times as widely as the draws {ends.format(high)}"
         case "correlation":
             of = f" of {' and '.join(trend.names)}" if finding.kind is Kind.DEPENDENCE else ""
-            draws = f"the draws correlate by {_signed(finding.expected)} on average"
-            return f"the truths{of} correlate by {trend.low} {ends.format(trend.high)}; {draws}"
+            if trend.draws is None:
+                return f"the truths{of} correlate by {trend.low} {ends.format(trend.high)}"
+            low, high = (_signed(correlation) for correlation in trend.draws)
+            ends = ends.format(f"by {trend.high} (draws: {high})")
+            return f"the truths correlate by {trend.low} (draws: {low}) {ends}"
     return f"the draws lie {_side(trend.low)} {ends.format(_side(trend.high))}"
 
 
