@@ -11,14 +11,14 @@ from .._base.text import Estimate
 from .._base.types import Floats
 from ..simulations.stored import Stored
 from .confounders import Remaining
-from .descriptions import ALSO_THERE, Candidate, Rejected, remaining
-from .families import combinations, eigenvalues
+from .descriptions import Candidate, Rejected, in_others, remaining
+from .families import combinations, eigenvalues, matrices
 from .features import guides_of_blocks
 from .flaws import Finding, Kind, Trend
 from .parameters import with_interval
 from .products import pairs, triples
 from .statistics import adjusted, standardise
-from .trends import Trends, difference, label
+from .trends import Trends, difference, label, thirds
 
 _MOST_BLOCKS, _CLEAR_BLOCK = 16, 2.5  # parts of the data, and standard errors to name one
 _AS_CLEAR = 0.85  # how clear data are that are named before what the posterior says of itself
@@ -45,10 +45,14 @@ def _following(
     )  # fmt: skip
 
     def left(remaining: Remaining, others: Sequence[Candidate]) -> float:
-        given = [other.bias[1] for other in others if other.bias and other.bias[0] == k]
-        return remaining.bias_along(k, along[1], n_tests, *given)
+        return remaining.bias_along(k, along[1], n_tests, *_followed(others, k))
 
     return Candidate(finding, left, (k, along[1]), simple)
+
+
+def _followed(others: Sequence[Candidate], k: int) -> list[Floats]:
+    """Return what others say that the bias of a parameter follows."""
+    return [other.bias[1] for other in others if other.bias and other.bias[0] == k]
 
 
 def bias_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
@@ -59,19 +63,17 @@ def bias_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
     if data.size and data.max() > _AS_CLEAR * slope.max():
         place, feature = np.unravel_index(np.argmax(data), data.shape)
         k, along = int(sums.chosen[place]), rejected.trends.along(int(feature))
-    if not informed[k] and p_value > rejected.level:
+    along = along or rejected.trends.along_mean(k)
+    if informed[k]:
+        return [_following(rejected, k, along, slope.size + data.size, p_value)]
+    if p_value > rejected.level:
         return []
-    if not informed[k]:
-        names = rejected.names(k) if informed.any() else ()
-        follows = _following(rejected, k, along or rejected.trends.along_mean(k), 1, p_value)
-        finding = Finding(
-            Kind.IGNORES_DATA, names, p_value,
-            size=rejected.effects.recovery(k), unit="correlation of the draws with the truths",
-            trend=follows.finding.trend,
-        )  # fmt: skip
-        return [Candidate(finding, remaining(lambda remaining: remaining.bias_by_data))]
-    n_tests = slope.size + data.size
-    return [_following(rejected, k, along or rejected.trends.along_mean(k), n_tests, p_value)]
+    finding = Finding(
+        Kind.IGNORES_DATA, rejected.names(k) if informed.any() else (), p_value,
+        size=rejected.effects.recovery(k), unit="correlation of the draws with the truths",
+        trend=rejected.trends.bias(k, along, p_value),
+    )  # fmt: skip
+    return [Candidate(finding, remaining(lambda remaining: remaining.bias_by_data))]
 
 
 def bias_by_product(rejected: Rejected, p_value: float) -> list[Candidate]:
@@ -102,10 +104,9 @@ def unused_data(rejected: Rejected, p_value: float) -> list[Candidate]:
     n_tests, plain = guides.shape[1], sums.features.values[:, : sums.features.plain]
 
     def left(remaining: Remaining, others: Sequence[Candidate]) -> float:
-        given = [other.bias[1] for other in others if other.bias and other.bias[0] == k]
         # Beside the feature that its bias follows most, named or not.
-        given.append(plain[:, np.argmax(abs(remaining.moments[0][:, k] @ plain))])
-        return remaining.bias_along(k, guides[:, k], n_tests, *given)
+        most = plain[:, np.argmax(abs(remaining.moments[0][:, k] @ plain))]
+        return remaining.bias_along(k, guides[:, k], n_tests, *_followed(others, k), most)
 
     return [Candidate(finding, left, (k, guides[:, k]))]
 
@@ -144,9 +145,7 @@ def width_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
     elif best[0] >= max(best[1:]):
         place, feature = np.unravel_index(np.argmax(abs(single[0])), single.shape[1:])
         k, followed = int(sums.chosen[place]), trends.along(int(feature))
-        others = single[:, :, feature].sum(axis=1) - single[:, place, feature]
-        signed = np.sign(single[0, place, feature]) * standardise(others, n_rows)[0]
-        k = None if single.shape[1] > 1 and signed >= ALSO_THERE else k
+        k = None if in_others(single[:, :, feature], int(place)) else k
     else:
         way = int(np.argmax(best[1:]))
         k = int(np.argmax(along[way]))
@@ -215,10 +214,9 @@ def _drawn(rejected: Rejected, a: int, b: int, along: Floats) -> tuple[float, fl
     samples = rejected.sims.samples
     if isinstance(samples, Stored) or rejected.sims.weighted:
         return None
-    order, n_third = np.argsort(along, kind="stable"), max(2, len(along) // 3)
     found = []
-    for sims in (order[:n_third], order[-n_third:]):
-        draws = arrays.host(samples[:, sims])[..., [a, b]].astype(float)
+    for sims in thirds(along):
+        draws = arrays.host(samples[:, sims][..., [a, b]]).astype(float)
         about = draws - draws.mean(axis=0)
         norm = np.sqrt((about**2).sum(axis=0).prod(axis=-1))
         found.append(float((about.prod(axis=-1).sum(axis=0) / np.maximum(norm, 1e-300)).mean()))
@@ -231,9 +229,7 @@ def combination(rejected: Rejected, p_value: float) -> list[Candidate]:
     values, whiten = eigenvalues(sums.correlations, n_chosen)
     extremes = standardise(np.log(np.maximum(values[:, [0, -1]], 1e-9)), len(values))[0] * [-1, 1]
     widest = int(np.argmax(extremes))
-    product = np.zeros((n_chosen, n_chosen))
-    a, b = pairs(n_chosen).T
-    product[a, b] = product[b, a] = sums.correlations[0]
+    (product,) = matrices(sums.correlations[:1], n_chosen)
     _, axes = np.linalg.eigh(whiten.T @ product @ whiten)
     loads = whiten @ axes[:, -widest]
     loads /= np.linalg.norm(loads) * np.sign(loads[np.argmax(abs(loads))])

@@ -20,7 +20,7 @@ from .swaps import Sums
 from .trends import Trends, label
 from .values import off
 
-ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all parameters
+_ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all parameters
 _DIFFERENT = 0.01  # the p-value from which on errors of parameters are not all the same
 
 
@@ -122,8 +122,7 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     single = rejected.sums.moments["marginals"][: rejected.sums.n_rows, 1]
     k = int(np.argmax(abs(single[0])))
     sign = np.sign(single[0, k])
-    others = float(standardise(single.sum(axis=1) - single[:, k], len(single))[0])
-    everywhere = single.shape[1] > 1 and sign * others >= ALSO_THERE
+    everywhere = in_others(single, k)
     failing = _failing(single, rejected.level)
     whole = rejected.effects.width()
     if everywhere and (_alike(single, whole.value) or not failing):
@@ -155,6 +154,12 @@ def _widths(
             )
         )
     ]  # fmt: skip
+
+
+def in_others(values: Floats, k: int) -> bool:
+    """Return whether the others together are off on the same side as one, `(n_rows, n)`."""
+    others = standardise(values.sum(axis=1) - values[:, k], len(values))[0]
+    return values.shape[1] > 1 and bool(np.sign(values[0, k]) * others >= _ALSO_THERE)
 
 
 def _failing(values: Floats, level: float) -> dict[float, list[int]]:
@@ -199,8 +204,7 @@ def tails(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe the tails of the draws: of all parameters if they agree, otherwise of the worst."""
     fourth = rejected.sums.moments["marginals"][: rejected.sums.n_rows, 3]
     k = int(np.argmax(abs(fourth[0])))
-    others = float(standardise(fourth.sum(axis=1) - fourth[:, k], len(fourth))[0])
-    everywhere = fourth.shape[1] > 1 and np.sign(fourth[0, k]) * others >= ALSO_THERE
+    everywhere = in_others(fourth, k)
     each = np.sqrt(24.0) * rejected.remaining.moments[3]
     size = _mean(each.mean(axis=1) if everywhere else each[:, k])
     finding = Finding(

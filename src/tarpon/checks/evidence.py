@@ -14,7 +14,7 @@ from ..simulations.weights import Draws
 from ..verdict import Reading
 from .flaws import Trend
 from .parameters import Effects
-from .products import pairs as both
+from .products import apart, pairs
 from .statistics import adjusted, any_of, log_ratio, row_p_values, standardise
 from .swaps import Sums
 from .trends import Trends, label
@@ -199,16 +199,15 @@ def _ranked(
 
 
 def _pairs(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Pair]:
-    a, b = both(len(sums.chosen)).T
-    apart = np.flatnonzero(a < b)
-    a, b = a[apart], b[apart]
-    truths, draws = sums.correlations[0, apart], sums.correlations.mean(axis=0)[apart]
+    kept = apart(len(sums.chosen))
+    a, b = pairs(len(sums.chosen))[kept].T
+    truths, draws = sums.correlations[0, kept], sums.correlations.mean(axis=0)[kept]
 
     def pair(k: int, p_value: float) -> Pair:
         first, second = (names[sums.chosen[side[k]]] for side in (a, b))
         return Pair((first, second), float(truths[k]), float(draws[k]), p_value)
 
-    return _ranked(abs(sums.products["pairs"][:, apart]), level, pair)
+    return _ranked(abs(sums.products["pairs"][:, kept]), level, pair)
 
 
 def _directions(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Direction]:

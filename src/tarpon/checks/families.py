@@ -22,7 +22,7 @@ from ..simulations import Simulations, units
 from ..simulations.blocks import Block
 from .features import Features, features
 from .labellings import MOST_CHOSEN, Part, Plants
-from .products import PRODUCTS
+from .products import PRODUCTS, apart
 from .products import pairs as both
 from .statistics import any_of, log_mean_exp, log_ratio, standardise
 from .swaps import Sums, swap
@@ -231,11 +231,10 @@ def product_families(sums: Sums) -> dict[str, Floats]:
             dense(data[..., features.waves], share[features.waves]),
         )
     if len(sums.chosen) > 1:
-        a, b = both(len(sums.chosen)).T
-        apart = a < b
-        families["pairs"] = any_of(pairs[:, apart])
+        different = apart(len(sums.chosen))
+        families["pairs"] = any_of(pairs[:, different])
         off = ~np.eye(len(sums.chosen), dtype=bool)
-        families["pairs by data"] = any_of(by_data[..., apart], by_own[:, off])
+        families["pairs by data"] = any_of(by_data[..., different], by_own[:, off])
     if 1 < len(sums.chosen) <= _MOST_COMBINED:
         families["combinations"] = combinations(host(sums.correlations), len(sums.chosen))
     if triples.shape[1]:
@@ -267,12 +266,18 @@ def combinations(products: Floats, n_chosen: int) -> Floats:
 
 def eigenvalues(products: Floats, n_chosen: int) -> tuple[Floats, Floats]:
     """Return the eigenvalues of whitened products in every row, and the matrix that whitens."""
-    a, b = both(n_chosen).T
-    matrices = np.empty((len(products), n_chosen, n_chosen))
-    matrices[:, a, b] = matrices[:, b, a] = products
-    sizes, axes = np.linalg.eigh(matrices.mean(axis=0))
+    full = matrices(products, n_chosen)
+    sizes, axes = np.linalg.eigh(full.mean(axis=0))
     whiten = axes / np.sqrt(np.maximum(sizes, 1e-6 * sizes.max()))
-    return np.linalg.eigvalsh(whiten.T @ matrices @ whiten), whiten
+    return np.linalg.eigvalsh(whiten.T @ full @ whiten), whiten
+
+
+def matrices(products: Floats, n_chosen: int) -> Floats:
+    """Return products of all pairs `(n_rows, n_pairs)` as symmetric matrices."""
+    a, b = both(n_chosen).T
+    full = np.empty((len(products), n_chosen, n_chosen))
+    full[:, a, b] = full[:, b, a] = products
+    return full
 
 
 def weights(names: Iterable[str]) -> Floats:

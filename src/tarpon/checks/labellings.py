@@ -6,6 +6,7 @@ table of pooled ranks, so that no more than a block of ranks is ever stored.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Protocol
 
@@ -100,11 +101,15 @@ class Recipe:
         """The number of labellings, those with planted errors too."""
         return self.n_rows + self.n_plays + (self.plants.n_extra if self.plants else 0)
 
+    @cached_property
+    def polynomials(self) -> Floats:
+        """The moments as polynomials of the normal score of a rank, `(4, 5)`."""
+        return polynomials(self.table)
+
     @property
     def width(self) -> tuple[float, float]:
         """The numbers that make the width of a rank, of the square of its score and of one."""
-        found = polynomials(self.table)
-        return float(found[1, 2]), float(found[1, 0])
+        return float(self.polynomials[1, 2]), float(self.polynomials[1, 0])
 
     def n_bytes(self, n_dims: int, features: Features) -> int:
         """Return about how large the sums are."""
@@ -136,7 +141,7 @@ class Recipe:
         slots = np.concatenate([block.truth[None], swaps, plays])
         slots, table, moments = (
             arrays.to_device_of(numbers, block.points)
-            for numbers in (slots, self.table[:, 0], polynomials(self.table))
+            for numbers in (slots, self.table[:, 0], self.polynomials)
         )
         truths = {}
         for name, part in parts.items():

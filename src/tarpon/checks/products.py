@@ -70,6 +70,12 @@ def pairs(n_chosen: int) -> Ints:
     return np.column_stack(np.triu_indices(n_chosen))
 
 
+def apart(n_chosen: int) -> Ints:
+    """Return which of all pairs are of two different parameters."""
+    first, second = pairs(n_chosen).T
+    return np.flatnonzero(first < second)
+
+
 def triples(n_chosen: int) -> Ints:
     """Return the parameters of triples, `(n_triples, 3)`: two may be the same, but not three."""
     if not 1 < n_chosen <= _MOST_TRIPLED:

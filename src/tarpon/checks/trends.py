@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from .._base.types import Array, Floats, Ints
 from ..simulations import Simulations, unit_of
 from .flaws import Trend
 from .parameters import Effects
-from .products import pairs
+from .products import apart
 from .swaps import Sums
 
 _MOST_BINS, _FEWEST_IN_BIN = 8, 15
@@ -79,28 +78,33 @@ class Trends:
         name, values = along
         order = np.argsort(values, kind="stable")
         n_bins = max(1, min(_MOST_BINS, len(values) // _FEWEST_IN_BIN))
-        bins, n_third = np.array_split(order, n_bins), max(2, len(order) // 3)
+        bins, (lowest, highest) = np.array_split(order, n_bins), thirds(values)
         return Trend(
             what,
             tuple(self.names[k] for k in ks),
             name,
             tuple(float(np.median(values[sims])) for sims in bins),
             tuple(error(self.effects.subset(sims)) for sims in bins),
-            error(self.effects.subset(order[:n_third])),
-            error(self.effects.subset(order[-n_third:])),
+            error(self.effects.subset(lowest)),
+            error(self.effects.subset(highest)),
             p_value,
         )
 
-    @cached_property
+    @property
     def apart(self) -> Ints:
         """The pairs of two different parameters, among all pairs."""
-        every = pairs(len(self.sums.chosen))
-        return np.flatnonzero(every[:, 0] < every[:, 1])
+        return apart(len(self.sums.chosen))
 
 
 def label(sims: Simulations, data: Array | None) -> str:
     """Return what the data are called."""
     return "x" if data is sims.x else "summary(x)"
+
+
+def thirds(values: Floats) -> tuple[Ints, Ints]:
+    """Return the simulations where numbers are lowest, and those where they are highest."""
+    order, n = np.argsort(values, kind="stable"), max(2, len(values) // 3)
+    return order[:n], order[-n:]
 
 
 def difference(trend: Trend) -> Estimate:

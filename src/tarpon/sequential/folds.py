@@ -88,14 +88,7 @@ class Folds:
     def judge(
         self, sims: Simulations, features: Features, rng: Generator, *, stage: str
     ) -> Judgement:
-        """Return the p-value of all folds together, and the most important terms in words.
-
-        Arguments:
-            sims: Simulations, without `x` and log-densities.
-            features: Features of their data.
-            rng: Generator of the order, the swaps and the ties.
-            stage: Name of this pass over the simulations, for engines.
-        """
+        """Return the p-value of all folds together, and the most important terms in words."""
         order, keep, label, break_ties = rng.spawn(4)
         place = order.permutation(sims.n_sims)  # of each simulation in the random order
         ends = _ends(sims.n_sims, self.n_folds)
