@@ -1,5 +1,6 @@
 """Runs: whatever dies on the way, what was finished stays, and the answer is the same."""
 
+import ctypes
 import io
 import json
 import os
@@ -24,6 +25,7 @@ from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
 import tarpon
+from tarpon._base import interrupts
 from tarpon.cli import main
 from tarpon.runner.problem import PARTS, _loaded, simulated, source
 
@@ -339,6 +341,37 @@ import os
 for name in ("killpg", "setpgid", "getpgid", "link", "O_DIRECTORY", "sched_getaffinity"):
     delattr(os, name)
 """
+
+
+class TestInterrupts:
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+    def test_ctrl_c_in_a_callback_from_c_is_not_lost(self):
+        """Python discards exceptions of such callbacks; Numba's compiler calls them."""
+        raised = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
+        with interrupts.remembered() as stop_if_asked:
+            stop_if_asked()
+            raised()
+            with pytest.raises(KeyboardInterrupt):
+                stop_if_asked()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_ctrl_c_elsewhere_interrupts_at_once(self):
+        with pytest.raises(KeyboardInterrupt), interrupts.remembered():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_other_threads_and_handlers_are_left_alone(self):
+        def handlers():
+            with interrupts.remembered():
+                return signal.getsignal(signal.SIGINT)
+
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(handlers).result() is signal.default_int_handler
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            assert handlers() is signal.SIG_IGN
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 class TestOtherSystems:

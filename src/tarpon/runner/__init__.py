@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .._base import arguments, threads
+from .._base import arguments, interrupts, threads
 from .._base.progress import Progress, shown
 from .._base.types import RNG
 from .._version import __version__
@@ -213,8 +213,9 @@ def _refuse(executor: Any, n_workers: int | None, time_limit: float | None, retr
 
 def _simulate(crew: Crew, book: Book, watch: Watch, progress: Progress | None) -> None:
     """Run simulations until the answer is clear or all are done."""
-    with book, crew:
+    with interrupts.remembered() as stop_if_asked, book, crew:
         while book.open and not watch.settled:
+            stop_if_asked()
             for index, outcome in crew.finished(_SECONDS):
                 book.enter(index, outcome)
                 _hand_out(crew, book)
