@@ -19,7 +19,6 @@ from ..regions import Region, Scores, Values
 from ..results import CITATION
 from ..simulations import (
     Simulations,
-    alerts,
     begin,
     dropping_warning,
     given,
@@ -301,18 +300,22 @@ def _checked(
     sums_here = sums.on_host()
     effects = Effects.of(sims, sums.measured, break_ties, few)
     p_value = min(1.0, combined.p_value / share)
-    found = p_value <= level
+    found = (
+        *(
+            findings(sims, sums_here, by_family, effects, data, level * share)
+            if p_value <= level
+            else ()
+        ),
+        *(score.finding for score in judged if score.adjusted <= level),
+    )
     return Check(
         p_value=min([p_value, *(score.adjusted for score in judged)]),
         level=level,
-        findings=(
-            *(findings(sims, sums_here, by_family, effects, data, level * share) if found else ()),
-            *(score.finding for score in judged if score.adjusted <= level),
-        ),
+        findings=found,
         families=_families(by_family, combined, share, judged),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here, few)),
         detectable=power.detectable(sums, by_product, level * share),
-        warnings=warnings(effects, alerts.of_draws(sims), dropping_warning(sims)),
+        warnings=warnings(sims, effects, found, dropping_warning(sims)),
         n_sims=sims.n_sims,
         draws=sims.draws,
         n_dropped=sims.n_dropped,

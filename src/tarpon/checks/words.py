@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from .._base.text import Estimate, dropped, stated, unsigned
 from .flaws import Finding, Kind
+from .outliers import WIDTHS
+from .parameters import Outlying
 from .power import BIASES, CAUGHT, NARROWINGS, TELLING_BIAS, TELLING_WIDTH, Detectable
 
 if TYPE_CHECKING:
@@ -72,6 +74,12 @@ def size_of(finding: Finding) -> str:
                 f"the tails of the draws are too {direction}; the truths have an excess kurtosis "
                 f"of {size} among them"
             )
+        case Kind.OUTLIERS if size:
+            return (
+                f"{_rare(finding.expected)} of the draws lie beyond {WIDTHS:g} of their own "
+                f"interquartile widths, in {finding.where} of the posteriors, and "
+                f"{size.percent(1)} of the truths do; means and sds of such draws are wrong"
+            )
         case Kind.BIAS_BY_DATA | Kind.WIDTH_BY_DATA | Kind.CORRELATION_BY_DATA | Kind.DEPENDENCE:
             return along(finding)
         case Kind.IGNORES_DATA:
@@ -98,6 +106,21 @@ def size_of(finding: Finding) -> str:
                 f"{size.percent()} of the truths lie beyond all draws, not {finding.expected:.1%}"
             )
     return _PLAIN.get(finding.kind, "")
+
+
+def outlying(found: Outlying, name: str, n_sims: int) -> str:
+    """Return what is to be known of draws that are far from all others."""
+    return (
+        f"{_rare(found.share)} of the draws of {name} lie beyond {WIDTHS:g} of their own "
+        f"interquartile widths, in {found.posteriors:.0%} of the posteriors, and {found.n_truths} "
+        f"of {n_sims} truths do (expected: {n_sims * found.share:.1f}). They move the means and "
+        f"sds of the draws; the sizes here leave them out."
+    )
+
+
+def _rare(share: float | None) -> str:
+    """Return a small share in per cent."""
+    return f"{100 * (share or 0.0):.2g}%"
 
 
 def _each(finding: Finding) -> str:
