@@ -40,6 +40,7 @@ from .learned import Judge, Learned
 from .parameters import Effects, Parameter, measure
 from .power import Detectable
 from .statistics import Combined, combine
+from .tolerances import Margins, Tolerance, margins
 from .trends import label
 from .values import Few, Value
 
@@ -88,6 +89,7 @@ class Check:
         n_swaps: The number of swaps.
         seed: The integer that reproduces this check, as `rng=`.
         evidence: The numbers behind the findings, for tables and figures.
+        margins: The errors that the study leaves possible, if a tolerance was given.
     """
 
     p_value: float
@@ -104,10 +106,16 @@ class Check:
     n_swaps: int
     seed: int
     evidence: Evidence
+    margins: Margins | None = None
 
     @property
     def outcome(self) -> str:
-        """One of "inaccurate", "no evidence against" and "too few to say"."""
+        """One of "inaccurate", "no evidence against" and "too few to say".
+
+        With a tolerance also "within tolerance", whether or not there is evidence against.
+        """
+        if self.margins and self.margins.within:
+            return "within tolerance"
         if self.p_value <= self.level:
             return "inaccurate"
         telling = self.detectable.telling(self.n_sims)
@@ -116,7 +124,8 @@ class Check:
     @property
     def weak(self) -> bool:
         """Whether the evidence is weak, so that it should be looked for in fresh simulations."""
-        return self.level / _CLEAR < self.p_value <= self.level
+        clear = not self.level / _CLEAR < self.p_value <= self.level
+        return not clear and self.outcome == "inaccurate"
 
     @property
     def exactness(self) -> str:
@@ -192,6 +201,7 @@ class Check:
             "n_swaps": self.n_swaps,
             "seed": self.seed,
             "evidence": self.evidence.to_dict(),
+            "margins": asdict(self.margins) if self.margins else None,
             "version": __version__,
         }
 
@@ -220,6 +230,7 @@ def check(
     names: Sequence[str] | None = None,
     scores: Mapping[str, Score] | None = None,
     summary: Callable[[Array], ArrayLike] | None = None,
+    tolerance: Tolerance | None = None,
     level: float = 0.05,
     n_swaps: int = 999,
     rng: RNG = None,
@@ -243,7 +254,9 @@ def check(
             for draws and truths, or `tarpon.adversaries.Folds()`, which learns a score.
         summary: A function of the observations that returns what matters in them; of stored
             ones it is given a few simulations at a time.
-        level: The level of the test.
+        tolerance: The errors that do not matter, `tarpon.Tolerance()` or others. If all are shown
+            to be smaller, the outcome is "within tolerance", whatever the p-value.
+        level: The level of the test, and one minus the confidence that errors are tolerable.
         n_swaps: The number of swaps; the p-value is at least 1 / (n_swaps + 1).
         rng: A seed or a generator.
         engine: Where blocks are computed, and where their results are kept.
@@ -257,6 +270,8 @@ def check(
         'inaccurate'
     """
     level, own = arguments.probability("level", level), _named(scores)
+    if tolerance is not None:
+        arguments.instance("tolerance", tolerance, Tolerance, "`tarpon.Tolerance(bias=0.1, ...)`")
     judges = {name: score for name, score in own.items() if isinstance(score, Judge)}
     n_swaps = swaps.enough_swaps(n_swaps, level * learned.share_of_families(len(judges)))
     sims = given(samples, theta, x=x, names=names)
@@ -264,12 +279,13 @@ def check(
     swaps.needs_at_least(sims.n_sims, sims.n_draws)
     labellings.affordable_swaps(n_swaps, sims)
     sims, seed = begin("check", sims, engine, rng, n_swaps=n_swaps, scores=own, summary=summary)
-    return _checked(sims, own, _data(sims, summary), level=level, n_swaps=n_swaps, seed=seed)
+    data = _data(sims, summary)
+    return _checked(sims, own, data, tolerance, level=level, n_swaps=n_swaps, seed=seed)
 
 
 def _checked(
-    sims: Simulations, scores: Mapping[str, Score], data: Array | None, *,
-    level: float, n_swaps: int, seed: int,
+    sims: Simulations, scores: Mapping[str, Score], data: Array | None,
+    tolerance: Tolerance | None, *, level: float, n_swaps: int, seed: int,
 ) -> Check:  # fmt: skip
     """Swap truths with draws, and return the answer."""
     swapping, plant, break_ties, learn = np.random.default_rng(seed).spawn(4)
@@ -323,6 +339,9 @@ def _checked(
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),
+        margins=margins(effects, sims.names or (), sums.ranks, tolerance, level)
+        if tolerance
+        else None,
     )
 
 

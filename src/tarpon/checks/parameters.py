@@ -144,29 +144,32 @@ class Effects:
         """The parameters and values that are tested, `None` for all values of one."""
         return Few({k: shares.values for k, shares in self.few.items()}).tested
 
-    def bias(self, k: int) -> Estimate:
-        """Return how far the draws of a parameter lie above its truths, in posterior sd."""
-        if k in self.few:
-            return self.few[k].bias()
-        z = -self.z[self.counted[:, k], k]
-        half = 1.96 * z.std(ddof=1) / np.sqrt(len(z))
-        return Estimate(float(z.mean()), float(z.mean() - half), float(z.mean() + half))
+    def bias(self, k: int, z: float = 1.96) -> Estimate:
+        """Return how far the draws of a parameter lie above its truths, in posterior sd.
 
-    def width(self, k: int | None = None) -> Estimate:
+        Its interval reaches `z` standard errors to both sides.
+        """
+        if k in self.few:
+            return self.few[k].bias(z)
+        above = -self.z[self.counted[:, k], k]
+        mean, half = above.mean(), z * above.std(ddof=1) / np.sqrt(len(above))
+        return Estimate(float(mean), float(mean - half), float(mean + half))
+
+    def width(self, k: int | None = None, z: float = 1.96) -> Estimate:
         """Return the factor of one parameter, or of all together that take many values."""
         many = [j for j in range(self.truth.shape[1]) if j not in self.few]
         if k in self.few or not many:
-            return self.few[min(self.few) if k is None else k].width()
+            return self.few[min(self.few) if k is None else k].width(z)
         ks = many if k is None else [k]
-        z = np.where(self.counted[:, ks], self.z[:, ks], np.nan)
-        each = np.square(z - np.nanmean(z, axis=0))
+        above = np.where(self.counted[:, ks], self.z[:, ks], np.nan)
+        each = np.square(above - np.nanmean(above, axis=0))
         square = np.nanmean(each[~np.isnan(each).all(axis=1)], axis=1)
         n, draws = len(square), self.square[:, ks].mean()
         # Draws are measured by one draw less than truths are.
         expected = draws * _of_normal(self.ess) / _of_normal(self.ess - 1)
         factor = np.sqrt(square.mean() * n / (n - 1) / (expected or np.inf))
         relative = square.std(ddof=1) / np.sqrt(n) / max(2 * square.mean(), 1e-300)
-        ratio = np.exp(1.96 * relative)
+        ratio = np.exp(z * relative)
         return Estimate(float(factor), float(factor / ratio), float(factor * ratio))
 
     def correlation(self, a: int, b: int) -> Estimate:

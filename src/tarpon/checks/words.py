@@ -212,6 +212,32 @@ def seen_by(check: "Check") -> str:
     return ", ".join(seen[:_MOST_FAMILIES]) or "only the combined test"
 
 
+def tolerated(check: "Check") -> str:
+    """Return how large errors can be, beside what is tolerated."""
+    margins = check.margins
+    assert margins is not None
+    bias, width, coverage = (
+        (f"{unit * margin.most:.2g}", f"{unit * limit:.2g}")
+        for (margin, limit), unit in zip(margins.kinds.values(), (1, 100, 100), strict=True)
+    )
+    shown = (
+        f"biases are at most {bias[0]} sd (tolerance {bias[1]})",
+        f"widths are right within {width[0]}% ({width[1]}%)",
+        f"coverage within {coverage[0]}% ({coverage[1]}%)",
+    )
+    bound = f"With {margins.confidence:.0%} confidence, {', '.join(shown[:-1])} and {shown[-1]}"
+    average = "on average over observations; single posteriors may be further off"
+    if check.outcome == "within tolerance":
+        measurably = "There is evidence against them, but the errors are too small to matter. "
+        return f"{measurably if check.p_value <= check.level else ''}{bound}, {average}."
+    if margins.beyond:
+        worst = " and ".join(
+            f"{kind} of {getattr(margins, kind).worst}" for kind in margins.beyond
+        )
+        return f"By more than the tolerance: {worst}. {bound}, {average}."
+    return f"Not shown to be within the tolerance. {bound}, {average}."
+
+
 def summary(check: "Check") -> str:
     """Return what a colleague would say about a check."""
     n_parameters, n_more = len(check.parameters), len(check.findings) - _MOST_FINDINGS
@@ -221,6 +247,8 @@ def summary(check: "Check") -> str:
         f"{check.n_swaps} swaps), {check.n_sims} simulations{dropped(check.n_dropped)} × "
         f"{check.draws} × {n_parameters} parameter{'s' * (n_parameters > 1)}"
     ]
+    if check.margins:
+        lines.append(f"  {tolerated(check)}")
     if check.weak:
         lines.append(
             "  Repeat with fresh simulations: of accurate posteriors, "
