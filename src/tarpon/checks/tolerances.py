@@ -11,7 +11,7 @@ coverage, with the distribution function :math:`F_N` of the ranks of :math:`m` r
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log, sqrt
+from math import ceil, log, log1p, sqrt
 
 import numpy as np
 
@@ -157,3 +157,22 @@ def _distance(values: Ints, accurate: Ints) -> float:
     n = int(accurate.max()) + 1
     shares = (np.bincount(some, minlength=n) / len(some) for some in (values, accurate))
     return float(abs(np.cumsum(np.subtract(*shares))).max())
+
+
+def n_needed(n_dims: int, tolerance: Tolerance, level: float, power: float) -> int:
+    """Return how many simulations show that accurate normal posteriors are within a tolerance.
+
+    Arguments:
+        n_dims: The number of parameters.
+        tolerance: The largest errors that do not matter.
+        level: One minus the confidence.
+        power: The probability of showing it.
+    """
+    from scipy.special import ndtri
+
+    # Intervals must end inside the tolerance, so that estimates must be nearer to what is right.
+    wrong, missed = level / _KINDS, (1 - power) / _KINDS
+    z = sum(-ndtri(share / (2 * n_dims)) for share in (wrong, missed))
+    reach = sum(sqrt(log(2 * (n_dims + 1) / share) / 2) for share in (wrong, missed))
+    roots = (z / tolerance.bias, z / (sqrt(2) * log1p(tolerance.width)), reach / tolerance.coverage)
+    return ceil(max(roots) ** 2)
