@@ -23,6 +23,8 @@ from .diagnostics import sbc as sbc
 from .diagnostics import tarp as tarp
 from .engine import Engine as Engine
 from .engine import Unfinished as Unfinished
+from .local.near import Near as Near
+from .local.near import near as near
 from .results import Result as Result
 from .runner import run as run
 from .sequential import adversaries as adversaries

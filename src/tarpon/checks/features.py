@@ -99,16 +99,9 @@ class Features:
                 return f"the posterior mean of {names[self.columns[k]]}"
             if self.principal:
                 return f"principal component {k + 1} of {label}"
-            return place(data.shape[1:], int(self.columns[k]), label)
+            return shapes.place(data.shape[1:], int(self.columns[k]), label)
 
         return name
-
-
-def place(shape: tuple[int, ...], column: int, label: str) -> str:
-    """Return the name of a number in data of a shape, for example `x[3]` or `x[4, 6]`."""
-    if prod(shape) == 1:
-        return label
-    return f"{label}[{', '.join(str(k) for k in np.unravel_index(column, shape))}]"
 
 
 def n_features(n_columns: int, n_chosen: int) -> tuple[int, int, int]:

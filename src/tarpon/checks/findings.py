@@ -14,6 +14,10 @@ from .parameters import Effects
 from .statistics import adjusted, any_of, log_mean_exp, log_ratio, row_p_values, standardise
 from .swaps import Sums
 
+UNCORRELATED = (
+    "The draws are uncorrelated with the truths in every parameter: the estimator ignores the "
+    "data, the data say nothing, or the axes are swapped."
+)
 _FEWEST_FOR_RECOVERY = 20
 _MOST_OUTLIERS = 3  # parameters whose outliers are worth a warning
 # A flaw may be named although its adjusted p-value is above the level, or although another flaw
@@ -81,10 +85,7 @@ def warnings(
         if names[one.dim] not in known
     ]
     if len(effects.truth) >= _FEWEST_FOR_RECOVERY and not effects.recovered().any():
-        told.append(
-            "The draws are uncorrelated with the truths in every parameter: the estimator "
-            "ignores the data, the data say nothing, or the axes are swapped."
-        )
+        told.append(UNCORRELATED)
     return tuple(told)
 
 

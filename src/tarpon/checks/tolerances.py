@@ -174,5 +174,9 @@ def n_needed(n_dims: int, tolerance: Tolerance, level: float, power: float) -> i
     wrong, missed = level / _KINDS, (1 - power) / _KINDS
     z = sum(-ndtri(share / (2 * n_dims)) for share in (wrong, missed))
     reach = sum(sqrt(log(2 * (n_dims + 1) / share) / 2) for share in (wrong, missed))
-    roots = (z / tolerance.bias, z / (sqrt(2) * log1p(tolerance.width)), reach / tolerance.coverage)
+    roots = (
+        z / tolerance.bias,
+        z / (sqrt(2) * log1p(tolerance.width)),
+        reach / tolerance.coverage,
+    )
     return ceil(max(roots) ** 2)

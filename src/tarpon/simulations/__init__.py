@@ -13,9 +13,9 @@ from numpy.random import Generator
 from .._base import arguments, arrays
 from .._base.arrays import joined
 from .._base.fingerprint import of_array
-from .._base.types import RNG, Array, ArrayLike, Floats
+from .._base.types import RNG, Array, ArrayLike, Floats, Ints
 from ..engine import Engine, Run
-from . import alerts, dropping, passes, shapes, units, weights
+from . import alerts, dropping, neighbours, passes, shapes, units, weights
 from .blocks import Block
 from .dropping import Dropping
 from .stored import Stored
@@ -292,6 +292,19 @@ class Simulations:
         left._known.centres = None
         return left, held
 
+    def near(self, x_o: ArrayLike, n: int = 100, **more: Any) -> "Simulations":
+        """Return the `n` simulations that are most like an observation.
+
+        Arguments:
+            x_o: The observation.
+            n: The number of simulations.
+            more: `samples`, the draws of its posterior, by which they are compared if given, or
+                `summary`, a function of observations.
+        """
+        observation = neighbours.Observation.of(self, x_o, more.pop("samples", None))
+        n = min(arguments.positive("n", n), self.n_sims)
+        return chosen(self, neighbours.nearest(self, observation, n, **more).places)
+
     def _set(self, **fields: object) -> None:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -411,6 +424,21 @@ def unit_of(sims: Simulations) -> Floats:
 def dropping_warning(sims: Simulations) -> str | None:
     """Return a warning if dropping depends on the simulations that were dropped."""
     return sims._dropping.warning(sims.n_dropped, sims.n_sims) if sims.n_dropped else None
+
+
+def chosen(sims: Simulations, places: Ints) -> Simulations:
+    """Return some of the simulations; what is stored is not read."""
+    kept = np.zeros(sims.n_sims, dtype=bool)
+    kept[places] = True
+    some = {
+        name: array.keep(kept) if isinstance(array, Stored) else _along(name, array, places)
+        for name, array in sims._by_name.items()
+    }
+    part = sims._with(_run=_HERE, **some)
+    part._known.centres = part._known.box = None
+    if part._whole:
+        part._know_box(*shapes.pooled_box(part.samples, part.theta))
+    return part
 
 
 def warn_of_dropping(sims: Simulations) -> None:

@@ -242,6 +242,13 @@ def something_to_rank(n_dims: int, log_probs: Array | None) -> None:
         )
 
 
+def place(shape: tuple[int, ...], column: int, label: str) -> str:
+    """Return the name of a number in data of a shape, for example `x[3]` or `x[4, 6]`."""
+    if np.prod(shape) == 1:
+        return label
+    return f"{label}[{', '.join(str(k) for k in np.unravel_index(column, shape))}]"
+
+
 def n_entries(name: str, given: ArrayLike) -> int:
     """Return how many entries an array or a list has, of which there must be some."""
     shape = getattr(given, "shape", None)

@@ -1,0 +1,73 @@
+"""Words of local answers, made from their fields here and nowhere else."""
+
+from typing import TYPE_CHECKING
+
+from .._base.text import stated
+from ..checks import words
+
+if TYPE_CHECKING:
+    from .near import Extreme, Near
+
+_MEASURES = {
+    "posteriors": "posterior means and widths up to {} posterior sd away",
+    "x": "observations up to {} sd away",
+    "summary(x)": "summaries up to {} sd away",
+}
+
+
+def near(answer: "Near") -> str:
+    """Return what can be said at an observation."""
+    check = answer.check
+    lines = [f"{answer.outcome.upper()}  {stated('p', check.p_value, 3)} ({check.exactness})"]
+    if answer.outcome == "outside the simulations":
+        lines[0] = f"{answer.outcome.upper()}  {stated('p', answer.typical, 3)} (exact)"
+        lines.append(f"  {_unusual(answer)}")
+        return "\n".join(lines)
+    share = f"{answer.n / answer.n_sims:.0%}"
+    how_far = _MEASURES[answer.measure].format(f"{answer.radius:.2g}")
+    lines += [
+        f"  The observation is like those of the simulations ({stated('p', answer.typical)}).",
+        f"  Among the {answer.n} nearest of {answer.n_sims} simulations ({share} of them, "
+        f"{how_far}):",
+    ]
+    lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings[:_MOST], 1)]
+    if not check.findings:
+        lines.append(f"  {_NOTHING}")
+    lines.append(f"  {words.power(check.detectable)}")
+    lines += [f"  Warning: {warning}" for warning in check.warnings]
+    if answer.alike:
+        lines.append(f"  Warning: {_ALIKE}")
+    if check.outcome == "too few to say":
+        lines.append(f"  {_TOO_FEW.format(check.detectable.n_needed(check.n_sims))}")
+    if answer.n_observations > 1:
+        lines.append(
+            f"  One of {answer.n_observations} observations, each tested at level "
+            f"{check.level:.2g}; for all of data space see tarpon.where."
+        )
+    return "\n".join(lines)
+
+
+_MOST = 4
+_NOTHING = "no evidence against the posteriors."
+_ALIKE = (
+    "posterior means and widths are the same for all simulations, so the nearest ones are "
+    "arbitrary: pass `summary`."
+)
+_TOO_FEW = "A pass needs about {} simulations as near as these: simulate more."
+
+
+def _unusual(answer: "Near") -> str:
+    """Return in what an observation differs from the simulated ones."""
+    found = [_extreme(one, answer.n_sims) for one in answer.extremes]
+    features = f": {'; '.join(found)}" if found else ""
+    return (
+        f"The observation is unlike those of the simulations{features}. What they say about "
+        f"accuracy does not apply to it."
+    )
+
+
+def _extreme(one: "Extreme", n_sims: int) -> str:
+    side = "above" if one.above else "below"
+    if one.p_value * (n_sims + 1) < 2.5:  # the observation alone, on both sides
+        return f"{one.name} lies {side} all {n_sims}"
+    return f"{one.name} lies {side} {1 - one.p_value / 2:.1%} of them"
