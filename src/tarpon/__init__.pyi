@@ -25,6 +25,8 @@ from .engine import Engine as Engine
 from .engine import Unfinished as Unfinished
 from .local.near import Near as Near
 from .local.near import near as near
+from .local.where import Where as Where
+from .local.where import where as where
 from .results import Result as Result
 from .runner import run as run
 from .sequential import adversaries as adversaries

@@ -429,18 +429,7 @@ def _data(sims: Simulations, summary: Callable[[Array], ArrayLike] | None) -> Ar
     if sims.x is None or summary is None:
         return sims.x if summary is None else shapes.needs_x(None, "`summary`")
     if not isinstance(sims.x, Stored):
-        return _one_each(summary(sims.x), sims.n_sims)
+        return shapes.one_each(summary(sims.x), sims.n_sims)
     step = passes.step(sims)
     parts = (sims.x[start : start + step] for start in range(0, sims.n_sims, step))
-    return np.concatenate([_one_each(summary(part), len(part)) for part in parts])
-
-
-def _one_each(summaries: ArrayLike, n_sims: int) -> Array:
-    """Return what a summary made of the observations, one entry per simulation."""
-    found = shapes.array("summary(x)", summaries)
-    if found.ndim == 0 or len(found) != n_sims:
-        raise ValueError(
-            f"`summary` must return one entry per simulation, ({n_sims}, ...), but got "
-            f"{found.shape}."
-        )
-    return found
+    return np.concatenate([shapes.one_each(summary(part), len(part)) for part in parts])

@@ -200,6 +200,10 @@ class Totals:
         groups = {"moments": self.moments, "products": self.products} | rows
         return {f"{g}/{name}": values for g in groups for name, values in groups[g].items()}
 
+    def joined_measured(self) -> Results:
+        """Return the extra arrays of all simulations so far."""
+        return joined(self.measured)
+
     @classmethod
     def unpacked(cls, results: Results) -> "Totals":
         """Return the totals that were packed."""

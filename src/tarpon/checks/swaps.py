@@ -124,7 +124,7 @@ def swap(
     plants: Plants | None = None,
     measure: Callable[[Simulations], Results] | None = None,
 ) -> Sums:
-    """Go over the simulations once, and return every sum for every labelling.
+    """Go over the simulations once, and return every sum for every labelling, in its unit.
 
     Arguments:
         sims: The simulations.
@@ -136,6 +136,26 @@ def swap(
         plants: Errors to plant, if any.
         measure: Returns extra arrays per simulation, computed in the same pass.
     """
+    totals, recipe = added(
+        sims, parts, features, chosen,
+        n_swaps=n_swaps, rng=rng, plants=plants, measure=measure,
+    )  # fmt: skip
+    own = {name: part.own for name, part in parts.items() if part.own is not None}
+    return _in_units(totals, recipe, sims, features, own)
+
+
+def added(
+    sims: Simulations,
+    parts: Mapping[str, Part],
+    features: Features,
+    chosen: Ints,
+    *,
+    n_swaps: int,
+    rng: Generator,
+    plants: Plants | None = None,
+    measure: Callable[[Simulations], Results] | None = None,
+) -> tuple[Totals, Recipe]:
+    """Return the sums in no unit, and the recipe of them; the arguments are those of `swap`."""
     recipe = Recipe(
         components(N_LEVELS + 1 if sims.weighted else sims.n_draws + 1),
         chosen,
@@ -159,8 +179,7 @@ def swap(
     ):
         totals.add(Totals.unpacked(results))
         results.clear()  # or they would still be there while the next part is computed
-    own = {name: part.own for name, part in parts.items() if part.own is not None}
-    return _in_units(totals, recipe, sims, features, own)
+    return totals, recipe
 
 
 def _in_units(

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from .._base.text import stated
+from .._base.text import stated, unsigned
 from ..checks import words
 
 if TYPE_CHECKING:
     from .near import Extreme, Near
+    from .where import Place, Where
 
 _MEASURES = {
     "posteriors": "posterior means and widths up to {} posterior sd away",
@@ -71,3 +72,37 @@ def _extreme(one: "Extreme", n_sims: int) -> str:
     if one.p_value * (n_sims + 1) < 2.5:  # the observation alone, on both sides
         return f"{one.name} lies {side} all {n_sims}"
     return f"{one.name} lies {side} {1 - one.p_value / 2:.1%} of them"
+
+
+def place(one: "Place") -> str:
+    """Return where posteriors are wrong, and by how much."""
+    sides = " and ".join(map(str, one.sides))
+    here = f"where {sides}, " if sides else "everywhere, "
+    if one.kind == "bias":
+        side = "above" if one.size.value > 0 else "below"
+        return (
+            f"{here}the draws of {one.parameter} lie {unsigned(one.size)} posterior sd {side} the "
+            f"truths"
+        )
+    whose = f"the truths of {one.parameter}" if one.parameter else "the truths"
+    return f"{here}{whose} scatter {one.size} times as widely as the draws"
+
+
+def where(answer: "Where") -> str:
+    """Return where posteriors are wrong, as a colleague would."""
+    lines = [
+        f"{answer.outcome.upper()}  {stated('p', answer.p_value, 3)} (exact, adjusted for "
+        f"{answer.n_groups} groups), {answer.n_sims} simulations"
+    ]
+    lines += [
+        f"  {k}. {one} ({one.n_sims / answer.n_sims:.0%} of the simulations)"
+        for k, one in enumerate(answer.places, 1)
+    ]
+    if not answer.places and answer.outcome != "nothing found":
+        lines.append("  It is not clear where: no group alone has a clear error.")
+    if answer.places and answer.elsewhere and answer.outcome == "inaccurate in places":
+        lines.append("  Elsewhere nothing was found.")
+    depends = answer.depends <= answer.level
+    verb = "depend" if depends else "are not shown to depend"
+    lines.append(f"  Errors {verb} on the observations ({stated('p', answer.depends)}, exact).")
+    return "\n".join(lines)

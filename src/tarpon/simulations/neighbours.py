@@ -184,6 +184,11 @@ def features(
     return _principal(z), [*leading, f"the rest of {label}"]
 
 
+def principal(every: Floats) -> Floats:
+    """Return the leading principal components of standardised columns, and what they leave."""
+    return _principal(_standardised(every)[0])
+
+
 def _standardised(every: Floats) -> tuple[Floats, Ints]:
     """Return the columns that vary, with mean 0 and sd 1, and which these are; at least one."""
     about = every - every.mean(axis=0)

@@ -242,6 +242,17 @@ def something_to_rank(n_dims: int, log_probs: Array | None) -> None:
         )
 
 
+def one_each(summaries: ArrayLike, n_sims: int) -> Array:
+    """Return what a summary made of the observations, one entry per simulation."""
+    found = array("summary(x)", summaries)
+    if found.ndim == 0 or len(found) != n_sims:
+        raise ValueError(
+            f"`summary` must return one entry per simulation, ({n_sims}, ...), but got "
+            f"{found.shape}."
+        )
+    return found
+
+
 def place(shape: tuple[int, ...], column: int, label: str) -> str:
     """Return the name of a number in data of a shape, for example `x[3]` or `x[4, 6]`."""
     if np.prod(shape) == 1:
