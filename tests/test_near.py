@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.stats import binom
 
 import tarpon
+from tarpon.cli import main
 from tarpon.local.near import belongs
 from tarpon.simulations import chosen, neighbours
 from tarpon.simulations.neighbours import Observation
@@ -231,3 +233,41 @@ def test_weighted_draws():
     found = tarpon.near(weighted, HERE, samples=draws_at(HERE), rng=0)
     assert found.check.draws.approximate
     assert neighbours.summaries(sims)["sd"].shape == (300, 2)
+
+
+class TestCommandLine:
+    @pytest.fixture
+    def file(self, tmp_path):
+        sims = study(500, 50)
+        np.savez(tmp_path / "a.npz", samples=sims.samples, theta=sims.theta, x=sims.x)
+        return tmp_path / "a.npz"
+
+    def run(self, *words):
+        return CliRunner().invoke(main, ["near", *map(str, words), "--rng", "0"])
+
+    def test_an_observation_in_a_file(self, file, tmp_path):
+        np.save(tmp_path / "x.npy", HERE)
+        page = tmp_path / "near.html"
+        said = self.run(file, "--at", tmp_path / "x.npy", "--report", page)
+        assert said.exit_code == 1
+        assert said.output.startswith("INACCURATE HERE  p = 0.001")
+        assert page.exists()
+        np.savez(tmp_path / "x.npz", x=THERE, samples=draws_at(THERE))
+        said = self.run(file, "--at", tmp_path / "x.npz", "--json")
+        assert said.exit_code == 0
+        assert json.loads(said.output)["measure"] == "posteriors"
+        np.save(tmp_path / "draws.npy", draws_at(THERE))
+        np.save(tmp_path / "x.npy", THERE)
+        said = self.run(file, "--at", tmp_path / "x.npy", "--draws", tmp_path / "draws.npy")
+        assert "posterior means and widths up to" in said.output
+
+    def test_files_that_hold_no_observation(self, file, tmp_path):
+        np.savez(tmp_path / "y.npz", y=HERE)
+        said = self.run(file, "--at", tmp_path / "y.npz")
+        assert (said.exit_code, "has no array `x`, only y" in said.output) == (2, True)
+        np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+        said = self.run(file, "--at", tmp_path / "objects.npy")
+        assert (said.exit_code, "cannot be read as a .npy or .npz" in said.output) == (2, True)
+        np.save(tmp_path / "two.npy", np.stack([HERE, THERE]))
+        said = self.run(file, "--at", tmp_path / "two.npy")
+        assert (said.exit_code, "holds 2 observations" in said.output) == (2, True)

@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.stats import binom
 
 import tarpon
+from tarpon.cli import main
 from tarpon.local import groups
 from tarpon.local.where import _depends
 
@@ -179,3 +181,14 @@ class TestBadInput:
             tarpon.where(sims.samples)
         with pytest.raises(ValueError, match="one entry per simulation"):
             tarpon.where(sims, summary=lambda x: x[:3])
+
+
+def test_command_line(tmp_path):
+    sims = study(1000, narrow=0.5)
+    np.savez(tmp_path / "a.npz", samples=sims.samples, theta=sims.theta, x=sims.x)
+    words = ["where", str(tmp_path / "a.npz"), "--rng", "0"]
+    said = CliRunner().invoke(main, [*words, "--names-x", "flux,colour"])
+    assert said.exit_code == 1
+    assert "where flux > " in said.output
+    found = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)
+    assert found["schema"] == "tarpon-where-1"

@@ -3,7 +3,7 @@
 import click
 
 from .._version import __version__
-from . import _completion, _files, _run, _studies
+from . import _completion, _files, _local, _run, _studies
 from ._app import Group
 
 __all__ = ["main"]
@@ -19,6 +19,8 @@ def main() -> None:
     Test a file:    tarpon check draws.npz --report report.html
     Compare files:  tarpon check flow.npz diffusion.npz --report report.html
     In a pipeline:  tarpon check draws.npz --quiet --max-width-error 0.2
+    At one x:       tarpon near draws.npz --at observation.npy
+    In data space:  tarpon where draws.npz
     List a file:    tarpon inspect draws.npz
     Run one test:   tarpon tarp draws.npz --plot curve.png
     Plan a study:   tarpon plan 10 --bias 0.3
@@ -38,5 +40,11 @@ def main() -> None:
     """
 
 
-for command in (*_files.COMMANDS, _run.run, *_studies.COMMANDS, _completion.completion):
+for command in (
+    *_files.COMMANDS,
+    *_local.COMMANDS,
+    _run.run,
+    *_studies.COMMANDS,
+    _completion.completion,
+):
     main.add_command(command)
