@@ -63,7 +63,7 @@ def warnings(effects: Effects, of_draws: tuple[str, ...], dropped: str | None) -
 
     Arguments:
         effects: What was measured of the draws.
-        of_draws: The warnings about draws that repeat or look like a chain.
+        of_draws: The warnings of adapters, and about draws that repeat or look like a chain.
         dropped: The warning about dropped simulations, if dropping does not look random.
     """
     told = [dropped] if dropped else []

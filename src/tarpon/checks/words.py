@@ -9,8 +9,10 @@ from .power import BIASES, CAUGHT, NARROWINGS, TELLING_BIAS, TELLING_WIDTH, Dete
 
 if TYPE_CHECKING:
     from . import Check
+    from .parameters import Parameter
+    from .scoring import LogScores
 
-_MOST_FINDINGS, _MOST_FAMILIES, _MOST_LISTED = 4, 6, 5
+_MOST_FINDINGS, _MOST_FAMILIES, _MOST_LISTED, _MOST_LEARNED = 4, 6, 5, 4
 
 
 def sentence(finding: Finding) -> str:
@@ -172,6 +174,62 @@ def power(detectable: Detectable) -> str:
     return f"With {CAUGHT:.0%} probability this study would have caught {caught(detectable)}."
 
 
+def log_score(check: "Check") -> str:
+    """Return the log score as a sentence; nothing if no log-densities were given."""
+    scores = check.evidence.log_scores
+    if scores is None:
+        return ""
+    if scores.n_zero:
+        return f"Log score: −∞ nats, since {_zero(scores)}."
+    return f"Log score: {scores.mean} nats, the mean log-density of the truths if normalised."
+
+
+def gain(check: "Check", other: "Check", name: str, of_other: str) -> str:
+    """Return how much more a check scores than another, as a sentence.
+
+    Arguments:
+        check: A check.
+        other: The check that it is compared with.
+        name: What was checked.
+        of_other: What the other checked.
+    """
+    scores, others = check.evidence.log_scores, other.evidence.log_scores
+    if scores is None or others is None:
+        return ""
+    said = f"Log score of {name} minus that of {of_other}"
+    if scores.truths != others.truths:
+        return f"{said}: not comparable, since they are not of the same simulations."
+    if scores.n_zero and others.n_zero:
+        return f"{said}: unknown, since both are −∞."
+    if scores.n_zero:
+        return f"{said}: −∞ nats, since {_zero(scores)}."
+    if others.n_zero:
+        return f"{said}: ∞ nats, since for {of_other} {_zero(others)}."
+    return f"{said}: {check.gain_over(other)} nats."
+
+
+def _zero(scores: "LogScores") -> str:
+    n_zero = scores.n_zero
+    return f"the density is zero at {n_zero} of {len(scores.values)} truths"
+
+
+def learned(check: "Check") -> str:
+    """Return by how much draws are narrower than truths, and how their means follow them."""
+    parameters = check.parameters
+    least = sorted(parameters, key=lambda parameter: parameter.contraction)
+    shown = parameters if len(parameters) <= _MOST_LEARNED else least[:_MOST_LEARNED]
+    first, *others = [f"{_contraction(p)} (recovery {p.recovery:.2f})" for p in shown]
+    names = [p.name for p in shown]
+    each = [f"{names[0]} contracts by {first}"]
+    each += [f"{name} by {by}" for name, by in zip(names[1:], others, strict=True)]
+    of = f" least, of {len(parameters)} parameters" if len(shown) < len(parameters) else ""
+    return f"Learned{of}: {', '.join(each)}."
+
+
+def _contraction(parameter: "Parameter") -> str:
+    return f"{parameter.contraction:.0%}" if parameter.contraction >= -1 else "less than -100%"
+
+
 def needed(check: "Check") -> str:
     """Return how many simulations it takes before a pass means anything."""
     seen, n_dims = check.detectable, len(check.parameters)
@@ -208,7 +266,9 @@ def summary(check: "Check") -> str:
         lines.append(f"  and {n_more} more in `findings`")
     if check.findings:
         lines.append(f"  Seen by: {seen_by(check)}")
-    lines.append(f"  {power(check.detectable)}")
+    lines += [f"  {learned(check)}", f"  {power(check.detectable)}"]
+    if said := log_score(check):
+        lines.append(f"  {said}")
     lines += [f"  Warning: {warning}" for warning in check.warnings]
     if check.outcome == "too few to say":
         lines.append(f"  {needed(check)}")
