@@ -150,9 +150,16 @@ def _casts(other: Candidate, candidate: Candidate, *, stronger: bool) -> bool:
 
 
 def _explained(candidate: Candidate, kept: list[Candidate], rejected: Rejected) -> bool:
-    """Return whether a bias along one feature is that along all data, of which it is a part."""
+    """Return whether a bias along one feature is that along all data, of which it is a part.
+
+    And data that are not used at all are not used in part either.
+    """
+    finding = candidate.finding
+    if finding.kind is Kind.UNUSED_DATA:
+        ignored = [o.finding.parameters for o in kept if o.finding.kind is Kind.IGNORES_DATA]
+        return any(not names or set(finding.parameters) <= set(names) for names in ignored)
     unused = [other for other in kept if other.finding.kind is Kind.UNUSED_DATA]
-    if candidate.finding.kind is not Kind.BIAS_BY_DATA or not unused:
+    if finding.kind is not Kind.BIAS_BY_DATA or not unused:
         return False
     return candidate.left(rejected.remaining, unused) > rejected.level
 

@@ -31,6 +31,8 @@ def headline(finding: Finding) -> str:
             return f"width{f' of {names}' if names else ''} depends on {where}"
         case Kind.CORRELATION_BY_DATA:
             return f"correlation of {names} depends on {where}"
+        case Kind.IGNORES_DATA if names:
+            return f"learned nothing about {names}"
         case Kind.UNUSED_DATA:
             part = "a part of the data" if where in ("x", "summary(x)") else where
             return f"ignores {part} in {names}"
@@ -76,6 +78,11 @@ def size_of(finding: Finding) -> str:
             )
         case Kind.BIAS_BY_DATA | Kind.WIDTH_BY_DATA | Kind.CORRELATION_BY_DATA | Kind.DEPENDENCE:
             return along(finding)
+        case Kind.IGNORES_DATA if finding.parameters:
+            return (
+                "the truths follow the data but not the draws, whose means correlate with them by "
+                f"{_each(finding) if finding.sizes else size}"
+            )
         case Kind.IGNORES_DATA:
             return (
                 "the draws are the same whatever was observed, or the axes are swapped; their "
