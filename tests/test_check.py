@@ -356,7 +356,9 @@ class TestIgnoringTheData:
         x[:, 1] = x[:, 1] if informative else rng.normal(size=200)
         draws = 0.8 * x + np.sqrt(0.2) * rng.normal(size=(100, 200, 5))
         draws[..., 1] = of_r(x, rng)
-        draws[..., 0] = 0.8 * x[:, 0] + rng.normal(size=(100, 200))  # so that the whole is rejected in any case
+        draws[..., 0] = 0.8 * x[:, 0] + rng.normal(
+            size=(100, 200)
+        )  # so that the whole is rejected in any case
         names = ["a", "r", "c", "d", "e"]
         found = tarpon.check(draws, theta, x=x, names=names, rng=seed, n_swaps=99)
         assert found.p_value <= 0.05

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 _PROBED, _FEWEST_PROBES = 20, 20  # one draw of so many is repeated without rejection, and how many
 _LEAK, _LARGE_LEAK = 0.01, 0.5  # shares outside of the prior to warn of, of all and of one
-_IGNORED = ("Note that for batched sampling", "Capping max_sampling_batch_size", r".* of samples drawn with reject_outside")
+_IGNORED = (
+    "Note that for batched sampling",
+    "Capping max_sampling_batch_size",
+    r".* of samples drawn with reject_outside",
+)
 
 
 def from_sbi(
@@ -166,7 +170,10 @@ def _inside(
     for start, sims in _batches(samples, batch_size):
         with _torch.seeded(seed, 2, start), _calm():
             probes = sample(
-                (n_probes,), x=x[torch.as_tensor(sims)], reject_outside_prior=False, show_progress_bars=False
+                (n_probes,),
+                x=x[torch.as_tensor(sims)],
+                reject_outside_prior=False,
+                show_progress_bars=False,
             )
         within = support(posterior.prior, probes.flatten(0, 1)).reshape(n_probes, -1)
         inside[sims] = arrays.host(within).mean(axis=0)

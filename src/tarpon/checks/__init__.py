@@ -131,10 +131,11 @@ class Check:
         """The mean log-density of the truths in nats, if log-densities were given.
 
         It is the log score of the estimator if its densities are normalised, and -inf if the
-        density of any truth is zero. To compare estimators, see `gain_over`.
+        density of any truth is zero. It is None if the draws show that the densities are not
+        normalised. To compare estimators, see `gain_over`.
         """
         scores = self.evidence.log_scores
-        return None if scores is None else scores.mean
+        return None if scores is None or scores.excess > 0 else scores.mean
 
     def gain_over(self, other: "Check") -> Estimate:
         """Return how much larger the log score is than that of another check, in nats.

@@ -182,9 +182,9 @@ def power(detectable: Detectable) -> str:
 
 
 def log_score(check: "Check") -> str:
-    """Return the log score as a sentence; nothing if no log-densities were given."""
+    """Return the log score as a sentence; nothing without normalised log-densities."""
     scores = check.evidence.log_scores
-    if scores is None:
+    if scores is None or scores.excess > 0:
         return ""
     if scores.n_zero:
         return f"Log score: −∞ nats, since {_zero(scores)}."
@@ -201,7 +201,7 @@ def gain(check: "Check", other: "Check", name: str, of_other: str) -> str:
         of_other: What the other checked.
     """
     scores, others = check.evidence.log_scores, other.evidence.log_scores
-    if scores is None or others is None:
+    if scores is None or others is None or scores.excess > 0 or others.excess > 0:
         return ""
     said = f"Log score of {name} minus that of {of_other}"
     if scores.truths != others.truths:
