@@ -100,7 +100,8 @@ def _missed(rejected: Rejected, k: int, along: Floats) -> Array:
 
 def _correlation(a: Floats, b: Floats) -> float:
     a, b = a - a.mean(), b - b.mean()
-    return float((a @ b) / max(np.sqrt((a @ a) * (b @ b)), 1e-300))
+    norm = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / norm if norm else 0.0
 
 
 def _unlearned(rejected: Rejected, k: int, learned: Array) -> list[int]:

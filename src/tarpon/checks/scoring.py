@@ -133,7 +133,7 @@ def _excess(sims: Simulations) -> float:
         too_small = digamma((n_draws[:, None] - 1 - np.arange(n_dims)) / 2).sum(axis=1)
         log_det -= too_small + n_dims * np.log(2 / (n_draws - 1))
         entropy = -np.where(weights > 0, weights * claimed, 0.0).sum(axis=1)
-        excess = entropy - 0.5 * (n_dims * np.log(2 * np.pi * np.e) + log_det)
+        excess = entropy - 0.5 * (n_dims * (1 + np.log(2 * np.pi)) + log_det)
     # Too few draws, or parameters that never vary, tell nothing.
     excess = excess[np.isfinite(log_det) & (n_draws > n_dims + 1)]
     if len(excess) < 2:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .parameters import Parameter
     from .scoring import LogScores
 
-_MOST_FINDINGS, _MOST_FAMILIES, _MOST_LISTED, _MOST_LEARNED = 4, 6, 5, 4
+_MOST_FINDINGS, _MOST_FAMILIES, _MOST_LISTED = 4, 6, 5
+_MOST_LEARNED, _LEAST_LEARNED = 4, 2  # parameters: all of them, or those of which least is known
 
 
 def sentence(finding: Finding) -> str:
@@ -224,7 +225,7 @@ def learned(check: "Check") -> str:
     """Return by how much draws are narrower than truths, and how their means follow them."""
     parameters = check.parameters
     least = sorted(parameters, key=lambda parameter: parameter.contraction)
-    shown = parameters if len(parameters) <= _MOST_LEARNED else least[:_MOST_LEARNED]
+    shown = parameters if len(parameters) <= _MOST_LEARNED else least[:_LEAST_LEARNED]
     first, *others = [f"{_contraction(p)} (recovery {p.recovery:.2f})" for p in shown]
     names = [p.name for p in shown]
     each = [f"{names[0]} contracts by {first}"]
