@@ -8,7 +8,7 @@ import numpy as np
 
 from .._base import arrays
 from .._base.text import Estimate
-from .._base.types import Array, Floats
+from .._base.types import Floats
 from ..simulations.stored import Stored
 from .confounders import Remaining
 from .descriptions import Candidate, Rejected, in_others, remaining
@@ -19,8 +19,8 @@ from .parameters import with_interval
 from .products import pairs, triples
 from .statistics import adjusted, standardise
 from .trends import Trends, difference, label, thirds
+from .unlearned import missed, unlearned
 
-_CLEAR = 3  # standard errors from which on a correlation is no chance
 _MOST_BLOCKS, _CLEAR_BLOCK = 16, 2.5  # parts of the data, and standard errors to name one
 _AS_CLEAR = 0.85  # how clear data are that are named before what the posterior says of itself
 _BEYOND = "what the data say beyond the draws"
@@ -65,12 +65,12 @@ def bias_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
         place, feature = np.unravel_index(np.argmax(data), data.shape)
         k, along = int(sums.chosen[place]), rejected.trends.along(int(feature))
     along = along or rejected.trends.along_mean(k)
-    learned = informed & ~_missed(rejected, k, along[1])
+    learned = informed & ~missed(rejected, k, along[1])
     if learned[k]:
         return [_following(rejected, k, along, slope.size + data.size, p_value)]
     if p_value > rejected.level:
         return []
-    ks = _unlearned(rejected, k, learned) if informed.any() else []
+    ks = unlearned(rejected, k, learned) if informed.any() else []
     sizes = tuple(rejected.effects.recovery(j) for j in ks or [k])
     finding = Finding(
         Kind.IGNORES_DATA, rejected.names(*ks), p_value,
@@ -78,42 +78,6 @@ def bias_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
         sizes=sizes if len(sizes) > 1 else (), trend=rejected.trends.bias(k, along, p_value),
     )  # fmt: skip
     return [Candidate(finding, remaining(lambda remaining: remaining.bias_by_data))]
-
-
-def _missed(rejected: Rejected, k: int, along: Floats) -> Array:
-    """Return whether a feature tells of a parameter of whose truths its draws know nothing.
-
-    For no other parameter. Draws that vary at random do not follow the truths, neither by their
-    means nor by their widths; if the truths follow the feature, an exact posterior would.
-    """
-    effects, missed = rejected.effects, np.zeros(rejected.sims.n_dims, dtype=bool)
-    truth = effects.truth[:, k]
-    size = abs(truth - np.median(truth))
-    at_chance = _CLEAR / np.sqrt(len(truth))
-    missed[k] = (
-        abs(_correlation(truth, along)) > at_chance
-        and abs(_correlation(truth, effects.mean[:, k])) <= at_chance
-        and abs(_correlation(size, effects.sd[:, k])) <= at_chance
-    )
-    return missed
-
-
-def _correlation(a: Floats, b: Floats) -> float:
-    a, b = a - a.mean(), b - b.mean()
-    norm = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / norm if norm else 0.0
-
-
-def _unlearned(rejected: Rejected, k: int, learned: Array) -> list[int]:
-    """Return the parameters of which nothing was learned and the data tell, the worst first."""
-    sums = rejected.sums
-    data = abs(sums.products["data"][..., : sums.features.plain])
-    if not data.size:
-        return [k]
-    statistics = data.max(axis=2)
-    clear = (adjusted(statistics) <= rejected.level) & ~learned[sums.chosen]
-    order = np.argsort(-statistics[0], kind="stable")
-    return list(dict.fromkeys([k, *(int(sums.chosen[j]) for j in order if clear[j])]))
 
 
 def bias_by_product(rejected: Rejected, p_value: float) -> list[Candidate]:
