@@ -226,16 +226,14 @@ def learned(check: "Check") -> str:
     parameters = check.parameters
     least = sorted(parameters, key=lambda parameter: parameter.contraction)
     shown = parameters if len(parameters) <= _MOST_LEARNED else least[:_LEAST_LEARNED]
-    first, *others = [f"{_contraction(p)} (recovery {p.recovery:.2f})" for p in shown]
-    names = [p.name for p in shown]
-    each = [f"{names[0]} contracts by {first}"]
-    each += [f"{name} by {by}" for name, by in zip(names[1:], others, strict=True)]
+    each = [f"{p.name} {_contracts(p)} (recovery {p.recovery:.2f})" for p in shown]
     of = f" least, of {len(parameters)} parameters" if len(shown) < len(parameters) else ""
     return f"Learned{of}: {', '.join(each)}."
 
 
-def _contraction(parameter: "Parameter") -> str:
-    return f"{parameter.contraction:.0%}" if parameter.contraction >= -1 else "less than -100%"
+def _contracts(parameter: "Parameter") -> str:
+    size = parameter.contraction
+    return f"contracts by {size:.0%}" if size >= -1 else "is far wider than the truths"
 
 
 def needed(check: "Check") -> str:
