@@ -197,6 +197,12 @@ SENTENCES = {
     "their means correlate with the truths by 0.30 [0.20, 0.40]": Finding(
         Kind.IGNORES_DATA, (), 0.01, size=SIZE
     ),
+    "learned nothing about r: the truths follow the data but not the draws, whose means correlate "
+    "with them by 0.30 [0.20, 0.40]": Finding(Kind.IGNORES_DATA, ("r",), 0.01, size=SIZE),
+    "learned nothing about 2 parameters: the truths follow the data but not the draws, whose "
+    "means correlate with them by 0.30 [0.20, 0.40] in r, 0.30 [0.20, 0.40] in n": Finding(
+        Kind.IGNORES_DATA, ("r", "n"), 0.01, size=SIZE, sizes=(SIZE, SIZE)
+    ),
     "ignores x[1:3] in mass: that part explains 30% [20%, 40%] of what the draws leave "
     "open": Finding(
         Kind.UNUSED_DATA, ("mass",), 0.01, size=SIZE, where="x[1:3]"
@@ -346,6 +352,61 @@ class TestIgnoringTheData:
         found = self.study(followed=True)
         assert found.p_value <= 0.05
         assert Kind.IGNORES_DATA not in {finding.kind for finding in found.findings}
+
+    def learned(self, of_r, informative=True, seed=0):
+        """Return the check of exact draws of the first of five parameters, and others of r."""
+        rng = np.random.default_rng(seed)
+        theta, noise = rng.normal(size=(2, 200, 5))
+        x = theta + 0.5 * noise
+        x[:, 1] = x[:, 1] if informative else rng.normal(size=200)
+        draws = 0.8 * x + np.sqrt(0.2) * rng.normal(size=(100, 200, 5))
+        draws[..., 1] = of_r(x, rng)
+        draws[..., 0] = 0.8 * x[:, 0] + rng.normal(
+            size=(100, 200)
+        )  # so that the whole is rejected in any case
+        names = ["a", "r", "c", "d", "e"]
+        found = tarpon.check(draws, theta, x=x, names=names, rng=seed, n_swaps=99)
+        assert found.p_value <= 0.05
+        return {
+            name
+            for finding in found.findings
+            if finding.kind is Kind.IGNORES_DATA
+            for name in finding.parameters
+        }
+
+    def test_is_said_of_the_parameters_of_which_nothing_was_learned(self):
+        assert self.learned(lambda x, rng: rng.normal(size=(100, 200))) == {"r"}
+
+    def test_is_said_of_draws_that_vary_at_random(self):
+        def wiggles(x, rng):
+            return 0.3 * rng.normal(size=200) + np.sqrt(0.91) * rng.normal(size=(100, 200))
+
+        assert self.learned(wiggles) == {"r"}
+
+    # By chance, at most one study in 20 says so: 7 or more of 10 do at a rate of 1e-7.
+    def test_is_not_said_where_there_was_nothing_to_learn(self):
+        def prior(x, rng):
+            return rng.normal(size=(100, 200))
+
+        said = [bool(self.learned(prior, informative=False, seed=k)) for k in range(10)]
+        assert sum(said) <= 6
+
+    def test_is_not_said_of_draws_that_follow_what_tells_nothing(self):
+        def spurious(x, rng):
+            return 0.3 * x[:, 2] + np.sqrt(0.91) * rng.normal(size=(100, 200))
+
+        said = [bool(self.learned(spurious, informative=False, seed=k)) for k in range(10)]
+        assert sum(said) <= 6
+
+    def test_names_every_such_parameter(self):
+        rng = np.random.default_rng(0)
+        theta, noise = rng.normal(size=(2, 400, 5))
+        x = theta + 0.5 * noise
+        draws = 0.8 * x + np.sqrt(0.2) * rng.normal(size=(200, 400, 5))
+        draws[..., [1, 3]] = rng.normal(size=(200, 400, 2))
+        found = tarpon.check(draws, theta, x=x, rng=0, n_swaps=199)
+        assert set(the(Kind.IGNORES_DATA, found).parameters) == {"theta_1", "theta_3"}
+        assert Kind.UNUSED_DATA not in kinds(found)
 
     def test_draws_that_are_the_same_for_all_are_warned_of(self):
         assert "uncorrelated with the truths" in " ".join(self.study(followed=False).warnings)

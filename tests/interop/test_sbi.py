@@ -69,6 +69,7 @@ def test_draws_hang_on_the_seed_and_leave_that_of_torch_alone(good, study):
 
 
 @pytest.mark.filterwarnings("ignore:Only .* proposal samples")
+@pytest.mark.filterwarnings("ignore:.* of the network.s mass lies outside")
 def test_observations_that_never_end_are_named(good):
     # Posteriors of x = 20 lie at 10, and the prior ends at 0.5: no draw is ever accepted.
     prior = BoxUniform(torch.tensor([-9.0, -9.0]), torch.tensor([0.5, 9.0]))
@@ -80,6 +81,39 @@ def test_observations_that_never_end_are_named(good):
         sims = from_sbi(leaky, theta, x, 50, time_limit=5, on_invalid="drop", rng=0)
     assert (sims.n_sims, sims.n_dropped) == (2, 2)
     assert np.isfinite(sims.log_prob_samples).all()
+
+
+def test_a_leak_out_of_the_prior_is_measured_and_warned_of(good):
+    # Truths of a prior that ends at 0, known to the simulator but not to the network: of the
+    # observation x, a share of Phi(-x / sqrt(2)) of its mass lies inside.
+    prior = BoxUniform(torch.tensor([-4.0, -4.0]), torch.tensor([0.0, 4.0]))
+    leaky = DirectPosterior(good.posterior_estimator, prior)
+    generator = torch.Generator().manual_seed(0)
+    theta = torch.rand((200, 2), generator=generator) * torch.tensor([4.0, 8.0]) - 4
+    x = theta + torch.randn((200, 2), generator=generator)
+    with pytest.warns(UserWarning, match="of the network's mass lies outside of the prior"):
+        sims = from_sbi(leaky, theta, x, 400, rng=0)
+    points = torch.as_tensor(sims.theta)[None]
+    network = leaky.log_prob_batched(points, x=x, norm_posterior=False)[0].numpy()
+    inside = np.exp(network - sims.log_prob_theta)  # 20 draws of the network per observation
+    exact = torch.distributions.Normal(0, 1).cdf(-x[:, 0] / 2**0.5).numpy()
+    # The mean of 4000 draws has a standard error of at most 0.008; the network itself is good to
+    # about 0.02: the bound is six standard errors beyond that.
+    assert abs(inside.mean() - exact.mean()) < 0.07
+    assert np.corrcoef(inside, exact)[0, 1] > 0.8
+    (warning,) = (said for said in tarpon.check(sims, rng=0).warnings if "network" in said)
+    worst = int(warning.split("at simulation ")[1].split(":")[0])
+    assert exact[worst] < np.quantile(exact, 0.1)
+
+
+def test_a_network_that_does_not_leak_is_not_warned_of(good, study):
+    theta, x = study(20)
+    wide = BoxUniform(-20 * torch.ones(2), 20 * torch.ones(2))
+    sims = from_sbi(DirectPosterior(good.posterior_estimator, wide), theta, x, 40, rng=0)
+    assert not tarpon.check(sims, n_swaps=99, rng=0).warnings
+    sampled = torch.as_tensor(sims.theta)[None], torch.as_tensor(x)
+    network = good.log_prob_batched(sampled[0], x=sampled[1], norm_posterior=False)[0]
+    np.testing.assert_allclose(sims.log_prob_theta, network.numpy(), rtol=1e-5, atol=1e-5)
 
 
 class Shifted(DirectPosterior):

@@ -11,13 +11,22 @@ import numpy as np
 from .._base import arguments, arrays, optional
 from .._base.pools import within
 from .._base.progress import Progress
-from .._base.types import RNG, Array, ArrayLike
-from ..simulations import Simulations
+from .._base.types import RNG, Array, ArrayLike, Floats
+from ..simulations import Simulations, with_warning
 from . import _gather, _torch, chains
 from .sampler import problem, told
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+_PROBED, _FEWEST_PROBES = 20, 20  # one draw of so many is repeated without rejection, and how many
+_LEAK, _LARGE_LEAK = 0.01, 0.5  # shares outside of the prior to warn of, of all and of one
+_IGNORED = (
+    "Note that for batched sampling",
+    "Capping max_sampling_batch_size",
+    r".* of samples drawn with reject_outside",
+)
 
 
 def from_sbi(
@@ -38,8 +47,10 @@ def from_sbi(
     Observations are processed in batches if the posterior supports it. If the network puts nearly
     all of its mass outside of the prior, sbi may search for draws without end: with a time limit,
     the observations of such a batch are repeated one by one, and those that time out are reported.
-    Log-densities are not corrected for that mass, a constant per observation that changes no
-    rank. The chains of an `MCMCPosterior` are thinned to their effective sample size.
+    The share of that mass is estimated for every observation of a `DirectPosterior`, from a few
+    draws of the network: log-densities are divided by what is left, a constant per observation
+    that changes no rank, and leaks of more than 1 % are warned of, here and by `check`. The chains
+    of an `MCMCPosterior` are thinned to their effective sample size.
 
     Arguments:
         posterior: Posterior that `build_posterior` returned, of any kind that can sample at any
@@ -72,7 +83,16 @@ def from_sbi(
         steps = samples.reshape(n_chains, -1, n_sims, n_dims)
         return chains.thin(steps, truths, **more)
     more |= _log_probs(posterior, samples, truths, conditions, size)
-    return Simulations(samples, truths, **more)
+    inside = _inside(posterior, samples, conditions, size, seed)
+    if inside is None:
+        return Simulations(samples, truths, **more)
+    for name in more.keys() & {"log_prob_samples", "log_prob_theta"}:
+        more[name] = more[name] - np.log(inside, dtype=more[name].dtype)
+    sims = Simulations(samples, truths, **more)
+    if (said := _leak(inside)) is None:
+        return sims
+    warnings.warn(said, stacklevel=2)
+    return with_warning(sims, said)
 
 
 def _drawn(
@@ -122,11 +142,62 @@ def _of_observation(posterior: Any, x: "Tensor", n_draws: int) -> Array:
 
 @contextmanager
 def _calm() -> Iterator[None]:
-    """Ignore warnings about the size of batches, which is chosen here."""
+    """Ignore warnings about the size of batches, which is chosen here, and about leaks."""
     with warnings.catch_warnings():
-        for message in ("Note that for batched sampling", "Capping max_sampling_batch_size"):
+        for message in _IGNORED:
             warnings.filterwarnings("ignore", message=message)
         yield
+
+
+def _inside(
+    posterior: Any, samples: Array, x: "Tensor", batch_size: int, seed: int
+) -> Floats | None:
+    """Return the share of the network's mass inside the prior, `(n_sims,)`, if it can be told.
+
+    It is estimated from a few draws that are not rejected, at a small part of the cost of all.
+    Simulations without draws have NaN.
+    """
+    sample = getattr(posterior, "sample_batched", None)
+    if not hasattr(posterior, "leakage_correction") or sample is None:
+        return None
+    if "reject_outside_prior" not in inspect.signature(sample).parameters:
+        return None
+    torch = optional.package("torch")
+    n_draws, n_sims, _ = samples.shape
+    n_probes = max(_FEWEST_PROBES, n_draws // _PROBED)
+    inside = np.full(n_sims, np.nan)
+    support = optional.package("sbi.utils").within_support
+    for start, sims in _batches(samples, batch_size):
+        with _torch.seeded(seed, 2, start), _calm():
+            probes = sample(
+                (n_probes,),
+                x=x[torch.as_tensor(sims)],
+                reject_outside_prior=False,
+                show_progress_bars=False,
+            )
+        within = support(posterior.prior, probes.flatten(0, 1)).reshape(n_probes, -1)
+        inside[sims] = arrays.host(within).mean(axis=0)
+    return np.maximum(inside, 0.5 / n_probes)  # draws were found, so some mass is inside
+
+
+def _leak(inside: Floats) -> str | None:
+    """Return a warning if much of the network's mass lies outside of the prior."""
+    outside = 1 - inside[np.isfinite(inside)]
+    if not len(outside) or (outside.mean() < _LEAK and outside.max() < _LARGE_LEAK):
+        return None
+    return (
+        f"{outside.mean():.1%} of the network's mass lies outside of the prior, about "
+        f"{outside.max():.0%} at simulation {np.nanargmin(inside)}: sbi rejects draws there, so "
+        f"the draws that are tested are those of the truncated network, and log-densities are "
+        f"corrected for it."
+    )
+
+
+def _batches(samples: Array, batch_size: int) -> Iterator[tuple[int, Array]]:
+    """Yield the start of batches, and the indices of their simulations, all with draws."""
+    drawn = np.flatnonzero(np.isfinite(samples).all(axis=(0, 2)))
+    for start in range(0, len(drawn), batch_size):
+        yield start, drawn[start : start + batch_size]
 
 
 def _log_probs(
@@ -140,9 +211,7 @@ def _log_probs(
     n_draws, n_sims, _ = samples.shape
     points = np.concatenate([truths[None].astype(samples.dtype), samples])
     densities = np.full((n_draws + 1, n_sims), np.nan, dtype=samples.dtype)
-    drawn = np.flatnonzero(np.isfinite(samples).all(axis=(0, 2)))
-    for start in range(0, len(drawn), batch_size):
-        sims = drawn[start : start + batch_size]
+    for _, sims in _batches(samples, batch_size):
         batch = torch.as_tensor(points[:, sims], device=x.device)
         try:
             values = log_prob(batch, x=x[torch.as_tensor(sims)], norm_posterior=False)

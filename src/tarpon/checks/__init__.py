@@ -31,7 +31,7 @@ from ..simulations import (
 from ..simulations.dropping import Dropping
 from ..simulations.stored import Stored
 from ..simulations.weights import Draws
-from . import families, labellings, learned, power, swaps
+from . import families, labellings, learned, power, scoring, swaps
 from .evidence import Evidence, marginal_p_values
 from .features import Features
 from .findings import findings, warnings
@@ -39,6 +39,7 @@ from .flaws import Finding, Kind
 from .learned import Judge, Learned
 from .parameters import Effects, Parameter, measure
 from .power import Detectable
+from .scoring import LogScores
 from .statistics import Combined, combine
 from .tolerances import Margins, Tolerance, margins
 from .trends import label
@@ -132,6 +133,38 @@ class Check:
         """In which sense the p-values are exact, in words."""
         return self.dropping.exactness(self.n_dropped, approximate=self.draws.approximate)
 
+    @property
+    def log_score(self) -> Estimate | None:
+        """The mean log-density of the truths in nats, if log-densities were given.
+
+        It is the log score of the estimator if its densities are normalised, and -inf if the
+        density of any truth is zero. It is None if the draws show that the densities are not
+        normalised. To compare estimators, see `gain_over`.
+        """
+        scores = self.evidence.log_scores
+        return None if scores is None or scores.excess > 0 else scores.mean
+
+    def gain_over(self, other: "Check") -> Estimate:
+        """Return how much larger the log score is than that of another check, in nats.
+
+        A positive gain is the amount by which this estimator is closer to the exact posterior, as
+        a Kullback-Leibler divergence averaged over observations. Differences are taken simulation
+        by simulation, so both checks must be of the same simulations, in the same order.
+
+        Arguments:
+            other: A check of another estimator on the same simulations.
+
+        Example:
+            >>> checks = {
+            ...     name: tarpon.check(tarpon.problems.conjugate(name, noise=5, rng=0), rng=0)
+            ...     for name in ("posterior", "prior")
+            ... }
+            >>> print(checks["posterior"].gain_over(checks["prior"]))
+            0.54 [0.46, 0.62]
+        """
+        arguments.instance("other", other, Check, "what `tarpon.check` returns")
+        return scoring.gain(self.evidence.log_scores, other.evidence.log_scores)
+
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the bias and width of every parameter."""
         from .. import plots
@@ -193,6 +226,7 @@ class Check:
                 name: None if np.isinf(size) else size
                 for name, size in asdict(self.detectable).items()
             },
+            "log_score": scoring.to_dict(self.evidence.log_scores),
             "warnings": list(self.warnings),
             "n_sims": self.n_sims,
             "draws": asdict(self.draws),
@@ -289,6 +323,7 @@ def _checked(
 ) -> Check:  # fmt: skip
     """Swap truths with draws, and return the answer."""
     swapping, plant, break_ties, learn = np.random.default_rng(seed).spawn(4)
+    log_scores = LogScores.of(sims)
     sims = sims if is_ordinary(sims) else units.tamed(sims)
     judges = {name: score for name, score in scores.items() if isinstance(score, Judge)}
     ranked = {name: score for name, score in scores.items() if name not in judges}
@@ -338,7 +373,9 @@ def _checked(
         dropping=sims.dropping,
         n_swaps=n_swaps,
         seed=seed,
-        evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),
+        evidence=Evidence.of(
+            sims, sums_here, effects, data, level=level, seed=seed, log_scores=log_scores
+        ),
         margins=margins(effects, sims.names or (), sums.ranks, tolerance, level)
         if tolerance
         else None,

@@ -19,6 +19,7 @@ from .parameters import with_interval
 from .products import pairs, triples
 from .statistics import adjusted, standardise
 from .trends import Trends, difference, label, thirds
+from .unlearned import missed, unlearned
 
 _MOST_BLOCKS, _CLEAR_BLOCK = 16, 2.5  # parts of the data, and standard errors to name one
 _AS_CLEAR = 0.85  # how clear data are that are named before what the posterior says of itself
@@ -64,14 +65,17 @@ def bias_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
         place, feature = np.unravel_index(np.argmax(data), data.shape)
         k, along = int(sums.chosen[place]), rejected.trends.along(int(feature))
     along = along or rejected.trends.along_mean(k)
-    if informed[k]:
+    learned = informed & ~missed(rejected, k, along[1])
+    if learned[k]:
         return [_following(rejected, k, along, slope.size + data.size, p_value)]
     if p_value > rejected.level:
         return []
+    ks = unlearned(rejected, k, learned) if informed.any() else []
+    sizes = tuple(rejected.effects.recovery(j) for j in ks or [k])
     finding = Finding(
-        Kind.IGNORES_DATA, rejected.names(k) if informed.any() else (), p_value,
-        size=rejected.effects.recovery(k), unit="correlation of the draws with the truths",
-        trend=rejected.trends.bias(k, along, p_value),
+        Kind.IGNORES_DATA, rejected.names(*ks), p_value,
+        size=sizes[0], unit="correlation of the draws with the truths",
+        sizes=sizes if len(sizes) > 1 else (), trend=rejected.trends.bias(k, along, p_value),
     )  # fmt: skip
     return [Candidate(finding, remaining(lambda remaining: remaining.bias_by_data))]
 

@@ -15,6 +15,7 @@ from ..verdict import Reading
 from .flaws import Trend
 from .parameters import Effects
 from .products import apart, pairs
+from .scoring import LogScores
 from .statistics import adjusted, any_of, log_ratio, row_p_values, standardise
 from .swaps import Sums
 from .trends import Trends, label
@@ -98,6 +99,7 @@ class Evidence:
         values: How often each value of parameters that take few is drawn, and how often it is
             the truth: in all simulations, and in bins of its share among the draws.
         has_x: Whether observations were given.
+        log_scores: The log-densities of the truths, if given.
     """
 
     marginals: Result
@@ -109,6 +111,7 @@ class Evidence:
     widths: Tested[Trend]
     values: tuple[Value, ...]
     has_x: bool
+    log_scores: LogScores | None
 
     @classmethod
     def of(
@@ -120,6 +123,7 @@ class Evidence:
         *,
         level: float,
         seed: int,
+        log_scores: LogScores | None,
     ) -> "Evidence":
         """Return the evidence in the sums of a swap test."""
         names, draws = tuple(sims.names or ()), sims.draws
@@ -134,6 +138,7 @@ class Evidence:
             _widths(trends, level),
             tuple(table(effects, names, trends.unit)),
             sims.x is not None,
+            log_scores,
         )
 
     def to_dict(self) -> dict[str, Any]:

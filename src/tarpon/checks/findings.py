@@ -6,7 +6,7 @@ import numpy as np
 
 from .._base.types import Array, Floats
 from ..ranks import proportion
-from ..simulations import Simulations, alerts
+from ..simulations import Simulations, alerts, warnings_of
 from . import dependences, descriptions, words
 from .descriptions import Candidate, Describe, Rejected
 from .flaws import Finding, Kind
@@ -76,7 +76,7 @@ def warnings(
         dropped: The warning about dropped simulations, if dropping does not look random.
     """
     told = [dropped] if dropped else []
-    told += [said[:1].upper() + said[1:] for said in alerts.of_draws(sims)]
+    told += [said[:1].upper() + said[1:] for said in (*warnings_of(sims), *alerts.of_draws(sims))]
     names = dict(enumerate(sims.names or ()))
     known = [name for one in found if one.kind is Kind.OUTLIERS for name in one.parameters]
     told += [
@@ -163,9 +163,16 @@ def _casts(other: Candidate, candidate: Candidate, *, stronger: bool) -> bool:
 
 
 def _explained(candidate: Candidate, kept: list[Candidate], rejected: Rejected) -> bool:
-    """Return whether a bias along one feature is that along all data, of which it is a part."""
+    """Return whether a bias along one feature is that along all data, of which it is a part.
+
+    And data that are not used at all are not used in part either.
+    """
+    finding = candidate.finding
+    if finding.kind is Kind.UNUSED_DATA:
+        ignored = [o.finding.parameters for o in kept if o.finding.kind is Kind.IGNORES_DATA]
+        return any(not names or set(finding.parameters) <= set(names) for names in ignored)
     unused = [other for other in kept if other.finding.kind is Kind.UNUSED_DATA]
-    if candidate.finding.kind is not Kind.BIAS_BY_DATA or not unused:
+    if finding.kind is not Kind.BIAS_BY_DATA or not unused:
         return False
     return candidate.left(rejected.remaining, unused) > rejected.level
 

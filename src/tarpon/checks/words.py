@@ -11,8 +11,11 @@ from .power import BIASES, CAUGHT, NARROWINGS, TELLING_BIAS, TELLING_WIDTH, Dete
 
 if TYPE_CHECKING:
     from . import Check
+    from .parameters import Parameter
+    from .scoring import LogScores
 
 _MOST_FINDINGS, _MOST_FAMILIES, _MOST_LISTED = 4, 6, 5
+_MOST_LEARNED, _LEAST_LEARNED = 4, 2  # parameters: all of them, or those of which least is known
 
 
 def sentence(finding: Finding) -> str:
@@ -31,6 +34,8 @@ def headline(finding: Finding) -> str:
             return f"width{f' of {names}' if names else ''} depends on {where}"
         case Kind.CORRELATION_BY_DATA:
             return f"correlation of {names} depends on {where}"
+        case Kind.IGNORES_DATA if names:
+            return f"learned nothing about {names}"
         case Kind.UNUSED_DATA:
             part = "a part of the data" if where in ("x", "summary(x)") else where
             return f"ignores {part} in {names}"
@@ -82,6 +87,11 @@ def size_of(finding: Finding) -> str:
             )
         case Kind.BIAS_BY_DATA | Kind.WIDTH_BY_DATA | Kind.CORRELATION_BY_DATA | Kind.DEPENDENCE:
             return along(finding)
+        case Kind.IGNORES_DATA if finding.parameters:
+            return (
+                "the truths follow the data but not the draws, whose means correlate with them by "
+                f"{_each(finding) if finding.sizes else size}"
+            )
         case Kind.IGNORES_DATA:
             return (
                 "the draws are the same whatever was observed, or the axes are swapped; their "
@@ -195,6 +205,60 @@ def power(detectable: Detectable) -> str:
     return f"With {CAUGHT:.0%} probability this study would have caught {caught(detectable)}."
 
 
+def log_score(check: "Check") -> str:
+    """Return the log score as a sentence; nothing without normalised log-densities."""
+    scores = check.evidence.log_scores
+    if scores is None or scores.excess > 0:
+        return ""
+    if scores.n_zero:
+        return f"Log score: −∞ nats, since {_zero(scores)}."
+    return f"Log score: {scores.mean} nats, the mean log-density of the truths if normalised."
+
+
+def gain(check: "Check", other: "Check", name: str, of_other: str) -> str:
+    """Return how much more a check scores than another, as a sentence.
+
+    Arguments:
+        check: A check.
+        other: The check that it is compared with.
+        name: What was checked.
+        of_other: What the other checked.
+    """
+    scores, others = check.evidence.log_scores, other.evidence.log_scores
+    if scores is None or others is None or scores.excess > 0 or others.excess > 0:
+        return ""
+    said = f"Log score of {name} minus that of {of_other}"
+    if scores.truths != others.truths:
+        return f"{said}: not comparable, since they are not of the same simulations."
+    if scores.n_zero and others.n_zero:
+        return f"{said}: unknown, since both are −∞."
+    if scores.n_zero:
+        return f"{said}: −∞ nats, since {_zero(scores)}."
+    if others.n_zero:
+        return f"{said}: ∞ nats, since for {of_other} {_zero(others)}."
+    return f"{said}: {check.gain_over(other)} nats."
+
+
+def _zero(scores: "LogScores") -> str:
+    n_zero = scores.n_zero
+    return f"the density is zero at {n_zero} of {len(scores.values)} truths"
+
+
+def learned(check: "Check") -> str:
+    """Return by how much draws are narrower than truths, and how their means follow them."""
+    parameters = check.parameters
+    least = sorted(parameters, key=lambda parameter: parameter.contraction)
+    shown = parameters if len(parameters) <= _MOST_LEARNED else least[:_LEAST_LEARNED]
+    each = [f"{p.name} {_contracts(p)} (recovery {p.recovery:.2f})" for p in shown]
+    of = f" least, of {len(parameters)} parameters" if len(shown) < len(parameters) else ""
+    return f"Learned{of}: {', '.join(each)}."
+
+
+def _contracts(parameter: "Parameter") -> str:
+    size = parameter.contraction
+    return f"contracts by {size:.0%}" if size >= -1 else "is far wider than the truths"
+
+
 def needed(check: "Check") -> str:
     """Return how many simulations it takes before a pass means anything."""
     seen, n_dims = check.detectable, len(check.parameters)
@@ -259,7 +323,9 @@ def summary(check: "Check") -> str:
         lines.append(f"  and {n_more} more in `findings`")
     if check.findings:
         lines.append(f"  Seen by: {seen_by(check)}")
-    lines.append(f"  {power(check.detectable)}")
+    lines += [f"  {learned(check)}", f"  {power(check.detectable)}"]
+    if said := log_score(check):
+        lines.append(f"  {said}")
     lines += [f"  Warning: {warning}" for warning in check.warnings]
     if check.outcome == "too few to say":
         lines.append(f"  {needed(check)}")

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._base.progress import Bar
+from .._base.text import clean
 from ._app import Misuse, client, say, show, where, wrapped, write_figure
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
@@ -90,7 +92,9 @@ def run_check(files: tuple[Path, ...], options: Options) -> NoReturn:
     failures = {file: gate.failures(check) for file, check in checks.items()}
     if options.as_json:
         answers = {
-            str(file): check.to_dict() | {"failures": [asdict(why) for why in failures[file]]}
+            str(file): check.to_dict()
+            | {"failures": [asdict(why) for why in failures[file]]}
+            | {"gain": _gain(check, checks[files[0]])}
             for file, check in checks.items()
         }
         (answer,) = answers.values() if len(answers) == 1 else (answers,)
@@ -100,6 +104,7 @@ def run_check(files: tuple[Path, ...], options: Options) -> NoReturn:
             if len(files) > 1:
                 say(f"{where(file)}:")
             _say_check(check, failures[file])
+        _say_gains(checks)
     _draw(checks[files[0]], options)
     if options.report:
         _write_report(options.report, checks, options)
@@ -162,6 +167,25 @@ def _say_check(check: Check, failures: tuple[Failure, ...]) -> None:
     for failure in failures:
         if failure.kind != "inaccurate":  # which the first line says
             say(wrapped(f"  Gate failed: {failure}."))
+
+
+def _gain(check: Check, first: Check) -> dict[str, float] | None:
+    """Return the gain in log score over the first check, if it is a finite number."""
+    try:
+        gain = asdict(check.gain_over(first))
+    except ValueError:
+        return None
+    return gain if check is not first and all(map(isfinite, gain.values())) else None
+
+
+def _say_gains(checks: dict[Path, Check]) -> None:
+    """Print how much more each check scores than the first, where there are log-densities."""
+    from ..checks import words
+
+    (first, baseline), *others = zip(_names(tuple(checks)), checks.values(), strict=True)
+    for name, check in others:
+        if said := words.gain(check, baseline, clean(name), clean(first)):
+            say(wrapped(said))
 
 
 def _parameters(check: Check) -> Table:

@@ -53,11 +53,12 @@ def conjugate(
     variance = 1.0 / (1.0 + n_obs / noise**2) if estimator == "posterior" else 1.0
     mean = variance * x.sum(axis=1) / noise**2 if estimator == "posterior" else np.zeros(n_sims)
     z = draw.standard_normal((n_draws, n_sims))
+    peak = -0.5 * np.log(2 * np.pi * variance)
     return Simulations(
         mean + np.sqrt(variance) * z,
         theta,
         x=x,
-        log_prob_samples=-0.5 * z**2,
-        log_prob_theta=-0.5 * (theta - mean) ** 2 / variance,
+        log_prob_samples=peak - 0.5 * z**2,
+        log_prob_theta=peak - 0.5 * (theta - mean) ** 2 / variance,
         names=["mu"],
     )

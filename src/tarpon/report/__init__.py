@@ -107,6 +107,13 @@ class _Compared:
         ]
 
     @property
+    def gains(self) -> list[str]:
+        """How much more every other check scores than the first, where there are densities."""
+        first, *others = self.chapters
+        said = [words.gain(c.check, first.check, c.name, first.name) for c in others]
+        return [sentence for sentence in said if sentence]
+
+    @property
     def families(self) -> list[tuple[str, str, list[float | None]]]:
         """Every family of any check, with its adjusted p-value in each."""
         tables = [{row.name: row.adjusted for row in c.check.families} for c in self.chapters]
@@ -170,5 +177,6 @@ def _environment() -> Environment:
         "stated": _stated,
         "number": _number,
         "power": words.power,
+        "log_score": words.log_score,
     }
     return environment

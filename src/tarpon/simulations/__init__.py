@@ -100,6 +100,8 @@ class Simulations:
     _dropping: Dropping = field(default=Dropping(), init=False)
     # Whether draws were resampled by weights that are not known of the truths.
     _resampled: bool = field(default=False, init=False)
+    # What checks should warn of, beside what they find in the draws.
+    _warnings: tuple[str, ...] = field(default=(), init=False)
     # What parameters were divided by, where they were of extreme size.
     _unit: Floats | None = field(default=None, init=False)
     # How much is read, computed and kept together, in double precision.
@@ -445,6 +447,16 @@ def warn_of_dropping(sims: Simulations) -> None:
     """Warn if dropping depends on the simulations that were dropped."""
     if (warning := dropping_warning(sims)) is not None:
         warnings.warn(warning, stacklevel=3)
+
+
+def with_warning(sims: Simulations, said: str) -> Simulations:
+    """Return simulations of which every check warns."""
+    return sims._with(_warnings=(*sims._warnings, said))
+
+
+def warnings_of(sims: Simulations) -> tuple[str, ...]:
+    """Return what adapters warned of when they made the simulations."""
+    return sims._warnings
 
 
 def range_of(sims: Simulations) -> slice:

@@ -134,11 +134,11 @@ def _simulations(study: Study, densities: Densities) -> Simulations:
     samples = (study.mean + study.sd * study.draws).astype(np.float32)
     if study.grid is not None:
         samples = np.round(samples / study.grid).astype(np.float32) * study.grid
-    log_density = densities.estimator if densities.reported else None
+    reported = densities.reported and densities.estimator is not None
     return Simulations(
         samples,
         (study.mean + study.sd * study.truths).astype(np.float32),
         x=study.x,
-        log_prob_samples=None if log_density is None else log_density(study.draws),
-        log_prob_theta=None if log_density is None else log_density(study.truths),
+        log_prob_samples=densities.normalised(study.draws, study.sd) if reported else None,
+        log_prob_theta=densities.normalised(study.truths, study.sd) if reported else None,
     )

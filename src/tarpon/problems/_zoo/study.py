@@ -78,6 +78,14 @@ class Densities:
     log_norm: Floats | float = 0.0
     reported: bool = True
 
+    def normalised(self, z: Array, sd: float) -> Array:
+        """Return the normalised log-density of parameters with this sd, in the precision of z."""
+        assert self.estimator is not None
+        values = self.estimator(z)
+        log_norm = self.log_norm + z.shape[-1] * np.log(np.sqrt(2 * np.pi) * sd)
+        inside = values > NOWHERE / 2
+        return np.where(inside, values - log_norm, -np.inf).astype(values.dtype)
+
     def log_ratio(self, z: Array) -> Array | None:
         """Return log p_exact - log p_estimator, or None if it has no closed form."""
         if self.estimator is None or self.exact is None:
