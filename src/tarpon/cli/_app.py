@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .._base.progress import hidden
 from .._base.text import clean
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; print one sentence if it fails."""
-        with _one_sentence(ctx):
+        quiet = hidden() if ctx.meta.get(_QUIET) else nullcontext()
+        with _one_sentence(ctx), quiet:
             return super().invoke(ctx)
 
 
