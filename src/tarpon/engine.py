@@ -43,8 +43,8 @@ class Engine:
         shard: Pair `(i, n)`: compute part `i` of `n` parts of the blocks, counted from 0, and
             raise `Unfinished`; needs `resume`.
         on_missing: `"raise"` an error if `resume`, one folder or several, lacks any block.
-        progress: Function called as `progress(stage, n_done, n_total)` after every block; by default
-            a progress bar.
+        progress: Function called as `progress(stage, n_done, n_total)` after every block; by
+            default a progress bar.
         note: Dictionary to write into the folder.
 
     Example:

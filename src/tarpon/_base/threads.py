@@ -64,7 +64,7 @@ def compiled(function: Callable[..., _T]) -> Callable[..., _T]:
     return kernel
 
 
-class _Compiling(event.Listener):  # type: ignore[misc]
+class _Compiling(event.Listener):
     """Announces that kernels of this package are being compiled, where that takes long."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ def _is_ours(event: Any) -> bool:
     return str(event.data["dispatcher"].py_func.__module__).partition(".")[0] == package
 
 
-event.register("numba:compile", _Compiling())
+event.register("numba:compile", _Compiling())  # type: ignore[no-untyped-call]
 
 
 @cache
