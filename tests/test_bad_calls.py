@@ -899,7 +899,7 @@ COMMANDS = [
     (["plan", "2"], "give a --bias up to 1.6 or a --width up to 0.5"),
     (["plan", "2", "--bias", "2"], "--bias must be a number from 0 to 1.6, but got 2.0."),
     (["plan", "2", "--width", "0.9"], "--width must be a number from 0 to 0.5, but got 0.9."),
-    (["plan", "2", "--n-sims", "19"], "--n-sims must be at least 20, but got 19."),
+    (["plan", "2", "--n-sims", "19"], "'--n-sims': 19 is not in the range x>=20"),
     (["plan", "2", "--n-sims", "30", "--bias", "0.3"], "but got bias 0.3, width 0 and 30 sim"),
     (["plan", "2", "--bias", "0.3", "--n-draws", "3"], "'--n-draws': 3 is not in the range"),
     (["reproduce", "everything"], "`name` must be one of 'method'"),

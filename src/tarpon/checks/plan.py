@@ -127,9 +127,11 @@ def plan(
     draws = [arguments.positive("n_draws", n, swaps.FEWEST_DRAWS) for n in tried]
     n_swaps = max(FEW_SWAPS, swaps.fewest_swaps(level, _AT_LEVEL))
     _refuse_too_large(n_dims, max(draws), n_swaps, level)
-    pilot, swapping = np.random.default_rng(arguments.seed(rng)).spawn(2)
+    seed = arguments.seed(rng)
     needed, seen = dict[int, int | None](), dict[int, Detectable]()
     for n in draws:
+        # The same for all numbers of draws, so that they differ by their number alone.
+        pilot, swapping = np.random.default_rng(seed).spawn(2)
         points = pilot.standard_normal((n + 1, _PILOT, n_dims), dtype=np.float32)
         sums = families.swapped(
             Simulations(points[1:], points[0]),

@@ -63,7 +63,9 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
 @click.argument("n_dims", type=click.IntRange(min=1))
 @a_size("--bias", "A bias of one parameter, in posterior sd.")
 @a_size("--width", "The fraction by which all widths are wrong.")
-@a_count("--n-sims", "The number of simulations, in place of an error: print what they see.")
+@a_count(
+    "--n-sims", "The number of simulations, in place of an error: print what they see.", least=20
+)
 @a_count("--n-draws", "The number of draws per simulation; several are tried by default.", least=5)
 @a_level
 @a_share("--power", "The probability of detecting the error.", default=0.9)
