@@ -36,6 +36,7 @@ _TOGETHER = (
     "test_cluster.py",
     "test_docs.py::TestTheSite",
     "test_gate.py",
+    "test_notebook.py",
     "test_out_of_core.py::test_memory",
     "test_report.py",
 )

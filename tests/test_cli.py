@@ -231,6 +231,69 @@ def test_plan_says_how_many():
     assert inside("plan", 2).exit_code == 2
 
 
+def test_plan_says_what_so_many_simulations_see():
+    words = ["plan", 2, "--n-sims", 30, "--n-draws", 20, "--rng", 0]
+    said = inside(*words)
+    assert said.exit_code == 0
+    assert said.stdout.startswith("The smallest errors that 30 simulations see")
+    seen = json.loads(inside(*words, "--json").stdout)["detectable"]["20"]
+    assert f"{seen['bias']:.2f} sd" in said.stdout
+
+
+def test_plan_speaks_of_options(tmp_path):
+    said = inside("plan", 2, "--bias", 0.8, "--n-draws", 20, "--level", 0.004, "--rng", 0)
+    assert "with `tarpon check --n-swaps 1249`" in said.stdout
+    for words in (["--bias", 2], [], ["--bias", 0.3, "--n-sims", 30]):
+        refused = inside("plan", 2, *words)
+        assert refused.exit_code == 2
+        assert "--" in refused.output.partition("Error: ")[2]
+        assert "`" not in refused.output
+    assert "N_DIMS = 1000000 parameters" in inside("plan", 10**6, "--bias", 0.3).output
+    sims = gaussian("correct", n_sims=30, n_draws=20, n_dims=2, rng=0)
+    np.savez(tmp_path / "few.npz", samples=sims.samples, theta=sims.theta)
+    few = inside("check", tmp_path / "few.npz", "--rng", 0, "--n-swaps", 99).stdout
+    assert few.endswith("for smaller errors see `tarpon plan 2 --bias 0.3`.\n")
+
+
+@pytest.mark.parametrize("test", ["check", "tarp", "sbc"])
+def test_names_are_given_to_a_file_without_any(tmp_path, test):
+    sims = gaussian("biased", n_sims=100, n_draws=20, n_dims=2, rng=0)
+    file, blocks = tmp_path / "draws.npz", tmp_path / "blocks"
+    np.savez(file, samples=sims.samples, theta=sims.theta)
+    words = [test, file, "--rng", 0, "--names", "mass, spin"]
+    words += ["--report", tmp_path / "page.html"] if test == "check" else []
+    said = inside(*words, "--json").stdout
+    assert ('"mass"' in said) == (test != "tarp")
+    assert "theta_0" not in said
+    inside(*words[:6], "--resume", blocks, "--shard", "0/1")
+    assert inside("merge", blocks).stdout == inside(*words[:6]).stdout
+    if test == "check":
+        assert "--n-swaps 999 --names mass,spin" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("mu", "`names` must name 2 parameters, but got 1"),
+        ("mu,,x", "'mu,,x' has an empty name: give one per parameter, like mu,sigma."),
+        ("mu,mu", "`names` must differ from each other"),
+    ],
+)
+def test_names_that_do_not_fit_are_refused(tmp_path, names, message):
+    np.savez(tmp_path / "a.npz", samples=np.zeros((9, 6, 2)), theta=np.zeros((6, 2)))
+    refused = inside("check", tmp_path / "a.npz", "--names", names)
+    assert refused.exit_code == 2
+    assert message in refused.output
+
+
+def test_names_of_densities_are_refused(tmp_path):
+    densities = {"log_prob_samples": np.zeros((9, 6)), "log_prob_theta": np.zeros(6)}
+    np.savez(tmp_path / "a.npz", **densities)
+    refused = inside("hpd", tmp_path / "a.npz", "--names", "mu")
+    assert refused.exit_code == 2
+    assert "`names` are those of parameters, but" in refused.output
+
+
 COMMANDS = [
     "check",
     "tarp",

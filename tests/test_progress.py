@@ -1,5 +1,6 @@
 """Progress: a line on a terminal, nothing in a pipe, and one form of callback."""
 
+import io
 import os
 import pty
 import re
@@ -9,9 +10,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import tarpon
 from tarpon._base import progress
 from tarpon._base.progress import Bar, shown, tracked
 
@@ -122,6 +125,92 @@ def test_rates_count_what_was_done_meanwhile(monkeypatch):
         ("0.5/s  counts", 2, 3),
         "clear",
     ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Return a terminal on which everything is shown at once, with the `bars` that it shows."""
+    recorder, screen = Recorder(), Terminal()
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=screen, modules=sys.modules))
+    monkeypatch.setattr(progress, "_Terminal", lambda: recorder)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_SECONDS", 0.0)
+    screen.bars = recorder.shown
+    return screen
+
+
+def test_tests_show_a_bar_unless_they_have_a_callback(terminal):
+    sims = tarpon.problems.gaussian("correct", n_sims=20, n_draws=9, n_dims=1, rng=0)
+    tarpon.check(sims, n_swaps=19, rng=0)
+    assert any("swaps" in words[0] for words in terminal.bars)
+    assert terminal.bars[-1] == "clear"
+    terminal.bars.clear()
+    told = []
+    engine = tarpon.Engine(progress=lambda *words: told.append(words))
+    tarpon.check(sims, n_swaps=19, rng=0, engine=engine)
+    assert told
+    assert terminal.bars == []
+
+
+def test_a_bar_inside_another_is_not_shown(terminal):
+    with Bar() as outer:
+        with Bar() as inner:
+            assert inner is None
+        outer("letters", 1, 2)
+    assert terminal.bars == [("letters", 1, 2), "clear"]
+    with Bar() as again:
+        assert again is not None
+
+
+def test_nothing_is_shown_where_progress_is_hidden(terminal):
+    with progress.hidden():
+        with Bar() as bar:
+            assert bar is None
+        announced("kernels")
+    assert terminal.bars == []
+    assert terminal.getvalue() == ""
+
+
+def announced(line, n=1):
+    """Announce work that takes a moment, and wait for the line."""
+    announcement = progress.Announcement(line)
+    for _ in range(n):
+        announcement.begin()
+        announcement.timer.join()
+        announcement.end()
+
+
+def test_work_that_takes_long_is_announced_once(terminal):
+    announced("kernels", n=3)
+    assert terminal.getvalue() == "kernels\n"
+
+
+def test_work_that_takes_a_moment_is_not_announced(terminal, monkeypatch):
+    monkeypatch.setattr(progress, "_PATIENCE", 600.0)
+    announcement = progress.Announcement("kernels")
+    announcement.begin()
+    announcement.end()
+    announcement.timer.join()
+    assert terminal.getvalue() == ""
+
+
+def test_moments_add_up(terminal, monkeypatch):
+    monkeypatch.setattr(progress, "_PATIENCE", 600.0)
+    announcement = progress.Announcement("kernels")
+    announcement.spent = 600.0
+    announcement.begin()
+    announcement.timer.join()
+    assert terminal.getvalue() == "kernels\n"
+
+
+def test_work_is_not_announced_in_a_pipe(capsys):
+    announced("kernels")
+    assert capsys.readouterr().err == ""
 
 
 def test_a_callback_takes_the_place_of_the_bar(capsys):

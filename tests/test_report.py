@@ -253,12 +253,49 @@ def test_other_names_than_of_html_files_are_refused(gross, tmp_path, name):
     assert (tmp_path / "report.HTM").read_text().endswith("</html>")
 
 
-def test_notebooks_show_checks_and_results_as_text(gross):
+CARD_TAGS = {
+    *("div", "p", "strong", "span", "ol", "li", "code"),
+    *("svg", "g", "path", "text", "tspan", "defs", "use", "clippath", "rect", "lineargradient"),
+}
+
+
+def test_cards_of_a_notebook_have_ids_of_their_own(gross, exact):
+    ids = [Page(shown._repr_html_()).values("id") for shown in (gross, exact)]
+    assert ids[0]
+    assert ids[1]
+    assert not set(ids[0]) & set(ids[1])
+    assert gross._repr_html_() == gross._repr_html_()
+
+
+def test_cards_of_many_parameters_draw_the_worst(gross):
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(30, 300))
+    theta[:, 123] += 10.0
+    samples = rng.normal(size=(20, 30, 300))
+    for test in (tarpon.check, tarpon.sbc):
+        card = test(samples, theta, rng=0)._repr_html_()
+        assert "50 of 300, with the smallest p-values" in card
+        assert len(card) < 100_000
+    assert "smallest p-values" not in gross._repr_html_()
+    drawn = report._worst(tarpon.sbc(samples, theta, rng=0))[0]
+    assert "theta_123" in drawn.names
+    assert len(drawn.names) == 50
+
+
+def test_cards_of_too_few_simulations_say_how_many_are_needed():
+    card = Page(check("exact", n_dims=1, n_sims=20)._repr_html_())
+    assert "A pass needs" in card.text
+
+
+def test_notebooks_show_checks_and_results_with_a_figure(gross):
     hostile = check("gross", n_dims=len(HOSTILE), names=HOSTILE, n_sims=60)
     sbc = tarpon.sbc(zoo("shift", n_dims=1, rng=0), rng=0)
     for shown in (gross, hostile, sbc):
         card = Page(shown._repr_html_())
-        assert {tag for tag, _ in card.tags} <= {"div", "p", "strong", "span", "ol", "li", "code"}
+        tags = {tag for tag, _ in card.tags}
+        assert tags <= CARD_TAGS
+        assert "svg" in tags
+        assert '.report("report.html")' in card.text
     assert "Inaccurate , p = 0.01 (100 simulations" in Page(gross._repr_html_()).text
     assert "SBC" in Page(sbc._repr_html_()).text
 

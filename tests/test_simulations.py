@@ -86,8 +86,15 @@ class TestErrorsSayWhatToDo:
         self.raises(r"`theta` must be \(n_sims, n_dims\).*got \(9, 6, 2\)", THETA, SAMPLES)
 
     def test_shapes_that_disagree_are_refused(self):
-        self.raises(r"must be \(n_draws, 5, 2\).*Draws come first", theta=THETA[:5])
-        self.raises(r"must be \(n_draws, 6, 1\)", theta=THETA[:, :1])
+        self.raises(
+            r"must be \(n_draws, 5, 2\).* There are 6 simulations of draws but 5 truths\.$",
+            theta=THETA[:5],
+        )
+        self.raises(
+            r"must be \(n_draws, 6, 1\).* The draws have 2 parameters, and the truths 1\.$",
+            theta=THETA[:, :1],
+        )
+        self.raises("Draws come first, then simulations", theta=np.zeros((7, 3)))
         self.raises(r"but got \(6, 2\).*pass `samples\[None\]`", THETA)
 
     def test_empty_arrays_are_refused(self):

@@ -17,7 +17,7 @@ from ._base import arguments, fingerprint
 from ._base.arrays import Results
 from ._base.folders import Folder, about_folder
 from ._base.pools import Pool
-from ._base.progress import Progress
+from ._base.progress import Progress, shown
 from ._base.types import RNG
 from ._version import __version__
 
@@ -43,7 +43,8 @@ class Engine:
         shard: Pair `(i, n)`: compute part `i` of `n` parts of the blocks, counted from 0, and
             raise `Unfinished`; needs `resume`.
         on_missing: `"raise"` an error if `resume`, one folder or several, lacks any block.
-        progress: Function called as `progress(stage, n_done, n_total)` after every block.
+        progress: Function called as `progress(stage, n_done, n_total)` after every block; by
+            default a progress bar.
         note: Dictionary to write into the folder.
 
     Example:
@@ -170,19 +171,26 @@ class Run:
         self, name: str, function: Callable[[Any], Results], task: Task, order: Sequence[int]
     ) -> Iterator[Results]:
         """Yield the results of some blocks in the order given, here or on an executor."""
-        if self.engine.executor is not None:
-            yield from self._computed_elsewhere(name, function, task, order)
-            return
-        for n_done, k in enumerate(order, 1):
-            results = self._known(name, k)
-            if results is None:
-                results = function(task(k))
-                self._keep(name, k, results)
-            self._tell(name, n_done, len(order))
-            yield results
+        with shown(self.engine.progress) as progress:
+            tell: Progress = progress or _silence
+            if self.engine.executor is not None:
+                yield from self._computed_elsewhere(name, function, task, order, tell)
+                return
+            for n_done, k in enumerate(order, 1):
+                results = self._known(name, k)
+                if results is None:
+                    results = function(task(k))
+                    self._keep(name, k, results)
+                tell(name, n_done, len(order))
+                yield results
 
     def _computed_elsewhere(
-        self, name: str, function: Callable[[Any], Results], task: Task, order: Sequence[int]
+        self,
+        name: str,
+        function: Callable[[Any], Results],
+        task: Task,
+        order: Sequence[int],
+        tell: Progress,
     ) -> Iterator[Results]:
         """Yield the same, as many blocks at a time as there are workers."""
         pool = Pool.of(self.engine.executor)
@@ -207,7 +215,7 @@ class Run:
                         j = running.pop(future)
                         ready[j], n_done = future.result(), n_done + 1
                         self._keep(name, j, ready[j])
-                    self._tell(name, n_done, len(order))
+                    tell(name, n_done, len(order))
                 yield ready.pop(k)
         finally:
             for future in running:
@@ -223,10 +231,6 @@ class Run:
     def _keep(self, name: str, k: int, results: Results) -> None:
         if self.folders:
             self.folders[0].save(_file(name, k), results)
-
-    def _tell(self, name: str, n_done: int, n_blocks: int) -> None:
-        if self.engine.progress:
-            self.engine.progress(name, n_done, n_blocks)
 
     def _missing(self, name: str, n_blocks: int) -> list[int]:
         """Return the blocks that no folder has a file of."""
@@ -251,6 +255,10 @@ class Run:
                 f"{len(missing)} of {n_blocks} blocks of {name!r} are missing, the first is "
                 f"{missing[0]}. Wait for the other shards, or run those that failed again."
             )
+
+
+def _silence(stage: str, n_done: int, n_total: int) -> None:
+    """Report no progress."""
 
 
 def _file(name: str, k: int) -> str:

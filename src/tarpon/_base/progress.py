@@ -1,7 +1,9 @@
 """Progress: one form of callback, and one bar for terminals and notebooks."""
 
 import importlib
+import multiprocessing
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,8 +18,35 @@ _PATIENCE = 1.0  # seconds before anything is shown
 _SECONDS = 0.1  # from one update to the next
 
 
+class _Screen:
+    """The terminal or notebook of this process, which shows at most one bar at a time."""
+
+    hidden = False
+    bar: "Bar | None" = None
+
+
+def _visible() -> bool:
+    """Return whether anyone would see progress: not in a pipe, a worker or a quiet command."""
+    if _Screen.hidden or multiprocessing.parent_process() is not None:
+        return False
+    return _in_notebook() or sys.stderr.isatty()
+
+
+@contextmanager
+def hidden() -> Iterator[None]:
+    """Show no progress meanwhile, in any thread."""
+    before, _Screen.hidden = _Screen.hidden, True
+    try:
+        yield
+    finally:
+        _Screen.hidden = before
+
+
 class Bar:
-    """Bar with counts, rate and stage, shown after a second on a terminal or in a notebook."""
+    """Bar with counts, rate and stage, shown after a second on a terminal or in a notebook.
+
+    Inside another bar it is not shown.
+    """
 
     def __init__(self) -> None:
         self.line: _Terminal | _Notebook | None = None
@@ -27,7 +56,10 @@ class Bar:
         self.n_done = 0
 
     def __enter__(self) -> Self | None:
-        return self if _in_notebook() or sys.stderr.isatty() else None
+        if _Screen.bar is not None or not _visible():
+            return None
+        _Screen.bar = self
+        return self
 
     def __call__(self, stage: str, n_done: int, n_total: int) -> None:
         """Show the progress of a stage."""
@@ -44,8 +76,42 @@ class Bar:
         self.line.show(f"{rate:.3g}/s  {stage}" if rate else stage, n_done, n_total)
 
     def __exit__(self, *_: object) -> None:
+        if _Screen.bar is self:
+            _Screen.bar = None
         if self.line is not None:
             self.line.clear()
+
+
+class Announcement:
+    """One line about work without a bar, printed once after a second of it.
+
+    Arguments:
+        line: The line.
+    """
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+        self.timer: threading.Timer | None = None
+        self.began = self.spent = 0.0
+
+    def begin(self) -> None:
+        """Count from now; print the line once the work has taken a second in all."""
+        self.began = time.monotonic()
+        self.timer = threading.Timer(max(0.0, _PATIENCE - self.spent), self._say)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def end(self) -> None:
+        """Stop counting."""
+        self.spent += time.monotonic() - self.began
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def _say(self) -> None:
+        line, self.line = self.line, ""
+        if line and _visible():
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
 
 
 class _Terminal:

@@ -10,13 +10,16 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from numba import njit
+from numba.core import event
 from threadpoolctl import ThreadpoolController
 
+from .progress import Announcement
 from .types import Array
 
 _T = TypeVar("_T")
 _THREAD_BYTES = 4 * 2**20
 _CHUNKS_PER_THREAD = 16
+_COMPILING = "tarpon is compiling its kernels: some seconds, and they are kept for later calls."
 _most: ContextVar[int | None] = ContextVar("_most", default=None)
 # Sums may be reordered, or they have no vectors. Never "nnan": NaN would then count as closer.
 _FASTMATH = {"reassoc", "contract", "nsz"}
@@ -59,6 +62,36 @@ def compiled(function: Callable[..., _T]) -> Callable[..., _T]:
     except (RuntimeError, OSError):  # Neither this folder nor the user's can be written to.
         kernel = njit(function, nogil=True, fastmath=_FASTMATH)
     return kernel
+
+
+class _Compiling(event.Listener):
+    """Announces that kernels of this package are being compiled, where that takes long."""
+
+    def __init__(self) -> None:
+        self.announcement = Announcement(_COMPILING)
+        self.depth = 0  # a kernel compiles the functions that it calls
+
+    def on_start(self, event: Any) -> None:
+        """Begin to compile a kernel."""
+        if _is_ours(event):
+            self.depth += 1
+            if self.depth == 1:
+                self.announcement.begin()
+
+    def on_end(self, event: Any) -> None:
+        """Finish a kernel."""
+        if _is_ours(event):
+            self.depth -= 1
+            if self.depth == 0:
+                self.announcement.end()
+
+
+def _is_ours(event: Any) -> bool:
+    package = __name__.partition(".")[0]
+    return str(event.data["dispatcher"].py_func.__module__).partition(".")[0] == package
+
+
+event.register("numba:compile", _Compiling())  # type: ignore[no-untyped-call]
 
 
 @cache

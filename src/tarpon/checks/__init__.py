@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import regions
 from .._base import arguments, arrays, optional
-from .._base.text import Estimate, clean, dropped, stated
+from .._base.tables import Table
+from .._base.text import Estimate, clean, dropped, number, stated
 from .._base.types import RNG, Array, ArrayLike
 from .._version import __version__
 from ..engine import Engine
@@ -70,10 +71,17 @@ class Family:
     p_value: float
     adjusted: float
 
+    def cells(self) -> dict[str, str]:
+        """Return its row in the table that `check.families` prints, by column."""
+        own, adjusted = number(self.p_value, 3), number(self.adjusted, 3)
+        return {"family": self.name, "sees": self.sees, "p": own, "adjusted": adjusted}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Check:
     """The answer of all angles together.
+
+    Findings, families and parameters are tuples that print as tables.
 
     Arguments:
         p_value: Exact for all families together, at any size of the study.
@@ -95,9 +103,9 @@ class Check:
 
     p_value: float
     level: float
-    findings: tuple[Finding, ...]
-    families: tuple[Family, ...]
-    parameters: tuple[Parameter, ...]
+    findings: Table[Finding]
+    families: Table[Family]
+    parameters: Table[Parameter]
     detectable: Detectable
     warnings: tuple[str, ...]
     n_sims: int
@@ -351,20 +359,19 @@ def _checked(
     sums_here = sums.on_host()
     effects = Effects.of(sims, sums.measured, break_ties, few)
     p_value = min(1.0, combined.p_value / share)
-    found = (
-        *(
-            findings(sims, sums_here, by_family, effects, data, level * share)
-            if p_value <= level
-            else ()
-        ),
-        *(score.finding for score in judged if score.adjusted <= level),
+    flaws = (
+        findings(sims, sums_here, by_family, effects, data, level * share)
+        if p_value <= level
+        else ()
     )
+    found = Table([*flaws, *(score.finding for score in judged if score.adjusted <= level)])
+    parameters = effects.parameters(sims.names or (), marginal_p_values(sums_here, few))
     return Check(
         p_value=min([p_value, *(score.adjusted for score in judged)]),
         level=level,
         findings=found,
         families=_families(by_family, combined, share, judged),
-        parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here, few)),
+        parameters=Table(parameters),
         detectable=power.detectable(sums, by_product, level * share),
         warnings=warnings(sims, effects, found, dropping_warning(sims)),
         n_sims=sims.n_sims,
@@ -384,7 +391,7 @@ def _checked(
 
 def _families(
     names: Iterable[str], combined: Combined, share: float, judged: Sequence[Learned]
-) -> tuple[Family, ...]:
+) -> Table[Family]:
     """Return the families with their p-values, most telling first."""
     adjusted = np.minimum(combined.adjusted / share, 1.0)
     table = [
@@ -395,7 +402,7 @@ def _families(
         Family(score.family, learned.SEES, score.judgement.p_value, score.adjusted)
         for score in judged
     ]
-    return tuple(sorted(table, key=lambda family: (family.adjusted, family.p_value)))
+    return Table(sorted(table, key=lambda family: (family.adjusted, family.p_value)))
 
 
 _NO_COLUMNS = ("sizes", "trend")

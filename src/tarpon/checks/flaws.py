@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .._base.text import Estimate
+from .._base.text import Estimate, number
 
 
 class Kind(StrEnum):
@@ -92,6 +92,10 @@ class Finding:
     where: str | None = None
     sizes: tuple[Estimate, ...] = ()
     trend: Trend | None = None
+
+    def cells(self) -> dict[str, str]:
+        """Return its row in the table that `check.findings` prints, by column."""
+        return {"finding": str(self), "p": number(self.p_value, 3)}
 
     def __str__(self) -> str:
         from . import words

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from .._base import threads
 from .._base.arrays import Results, double, host, joined, namespace, to_device_of
-from .._base.text import Estimate
+from .._base.text import Estimate, number
 from .._base.types import Array, Floats, Ints
 from ..ranks import Ranks, broken, counts, held
 from ..regions import HalfLines
@@ -51,6 +51,19 @@ class Parameter:
     coverage_68: Estimate
     coverage_95: Estimate
     p_value: float
+
+    def cells(self) -> dict[str, str]:
+        """Return its row in the table that `check.parameters` prints, by column."""
+        return {
+            "parameter": self.name,
+            "bias / sd": str(self.bias),
+            "width": str(self.width),
+            "contraction": f"{self.contraction:.2f}",
+            "recovery": f"{self.recovery:.2f}",
+            "in 68%": f"{self.coverage_68.value:.0%}",
+            "in 95%": f"{self.coverage_95.value:.0%}",
+            "p": number(self.p_value, 3),
+        }
 
 
 @dataclass(frozen=True)

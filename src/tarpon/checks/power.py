@@ -134,13 +134,13 @@ def detectable(sums: Sums, by_product: Mapping[str, Floats], level: float) -> De
         level: The level of the test.
     """
     bias, log_factor = (
-        _smallest(sums, by_product, planted, level) for planted in (_SHIFTED, _NARROWED)
+        _smallest(sums, by_product, planted, level) for planted in (SHIFTED, NARROWED)
     )
     return Detectable(bias, np.inf if np.isinf(log_factor) else -np.expm1(-log_factor))
 
 
 @dataclass(frozen=True)
-class _Planted:
+class Planted:
     """Errors of one kind among those that were planted.
 
     Arguments:
@@ -158,50 +158,30 @@ class _Planted:
         return double(these.reshape(len(self.sizes), *plays.shape) - plays)
 
 
-_SHIFTED, _NARROWED = _Planted(BIASES), _Planted(NARROWINGS, n_before=len(BIASES))
+SHIFTED, NARROWED = Planted(BIASES), Planted(NARROWINGS, n_before=len(BIASES))
 
 
-def power(
-    sums: Sums, by_product: Mapping[str, Floats], level: float, *, bias: float, width: float,
-    growth: float,
-) -> float:  # fmt: skip
-    """Return how likely the error is caught, the less likely one of two.
+def by_size(
+    sums: Sums, by_product: Mapping[str, Floats], planted: Planted, level: float, growth: float
+) -> tuple[Floats, Floats]:
+    """Return sizes of an error, ascending, and how often each is caught: never less often.
 
     Arguments:
         sums: The sums of a study.
         by_product: The statistics of families that are made of products.
+        planted: The kind of error.
         level: The level of the test.
-        bias: The bias of one parameter, in posterior sd; 0 for none.
-        width: The fraction by which all parameters are too narrow; 0 for none.
         growth: The number of simulations over that of the study.
-    """
-    sought = ((_SHIFTED, bias), (_NARROWED, -np.log1p(-width)))
-    caught = (
-        _power(sums, by_product, planted, size, level, growth)
-        for planted, size in sought
-        if size > 0
-    )
-    return float(min(caught))
-
-
-def _power(
-    sums: Sums, by_product: Mapping[str, Floats], planted: _Planted, size: float, level: float,
-    growth: float,
-) -> float:  # fmt: skip
-    """Return how often an error of some size is caught: never less often than a smaller one.
-
-    It is interpolated between sizes that do not depend on the one that is asked for.
     """
     sizes = np.geomspace(_SMALLEST * planted.sizes[-1], planted.sizes[-1], _N_SIZES_PLANNED)
     powers = _powers(sums, by_product, planted, sizes, level, growth)
-    powers = np.maximum.accumulate(powers)
-    return float(np.interp(np.log(size), np.log(sizes), powers))
+    return sizes, np.maximum.accumulate(powers)
 
 
 def _powers(
     sums: Sums,
     by_product: Mapping[str, Floats],
-    planted: _Planted,
+    planted: Planted,
     sizes: Floats,
     level: float,
     growth: float = 1.0,
@@ -236,12 +216,12 @@ class _Move:
     """
 
     sums: Sums
-    planted: _Planted
+    planted: Planted
     weights: Floats
     swaps: slice
 
     @classmethod
-    def by(cls, sums: Sums, planted: _Planted, sizes: Floats, growth: float) -> "_Move":
+    def by(cls, sums: Sums, planted: Planted, sizes: Floats, growth: float) -> "_Move":
         """Return the move by errors of these sizes in `growth` times the simulations."""
         known = (0.0, *planted.sizes)
         weights = np.array([np.interp(sizes, known, one_hot) for one_hot in np.eye(len(known))])
@@ -266,7 +246,7 @@ class _Move:
 
 
 def _smallest(
-    sums: Sums, by_product: Mapping[str, Floats], planted: _Planted, level: float
+    sums: Sums, by_product: Mapping[str, Floats], planted: Planted, level: float
 ) -> float:
     """Return the size at which an error is caught often enough, by interpolation."""
     sizes = np.geomspace(planted.sizes[0], planted.sizes[-1], _N_SIZES)

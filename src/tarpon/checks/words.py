@@ -12,6 +12,7 @@ from .power import BIASES, CAUGHT, NARROWINGS, TELLING_BIAS, TELLING_WIDTH, Dete
 if TYPE_CHECKING:
     from . import Check
     from .parameters import Parameter
+    from .plan import Plan
     from .scoring import LogScores
 
 _MOST_FINDINGS, _MOST_FAMILIES, _MOST_LISTED = 4, 6, 5
@@ -330,3 +331,49 @@ def summary(check: "Check") -> str:
     if check.outcome == "too few to say":
         lines.append(f"  {needed(check)}")
     return "\n".join(lines)
+
+
+def plan(plan: "Plan") -> tuple[str, list[dict[str, str]], list[str]]:
+    """Return a plan in words: what comes before its table, the rows, and what comes after."""
+    from .plan import FEW_SWAPS
+
+    surely = (
+        f"with {100 * plan.power:.3g}% probability in {plan.n_dims} "
+        f"dimension{'s' * (plan.n_dims > 1)}"
+    )
+    foot = [f"with `check(..., n_swaps={plan.n_swaps})`"] * (plan.n_swaps > FEW_SWAPS)
+    if plan.detectable:
+        return *_seen(plan, surely), foot
+    sought = [f"a bias of {plan.bias:g} sd in one parameter"] * bool(plan.bias)
+    sought += [f"widths off by {100 * plan.width:.3g}%"] * bool(plan.width)
+    goal = f"To see {' and '.join(sought)} {surely}"
+    needed = [(str(n), str(n_sims or "over 100000")) for n, n_sims in plan.n_sims.items()]
+    if len(needed) > 1:
+        return f"{goal}:", [{"draws": n, "simulations": n_sims} for n, n_sims in needed], foot
+    ((n_draws, n_sims),) = needed
+    takes = f"{goal} takes {n_sims} simulations of {n_draws} draws each"
+    return f"{' '.join([takes, *foot])}.", [], []
+
+
+def _seen(plan: "Plan", surely: str) -> tuple[str, list[dict[str, str]]]:
+    """Return what so many simulations see, before the table and in its rows."""
+    from .plan import WIDEST
+
+    (n_sims,), most = set(plan.n_sims.values()), f"{BIASES[-1]:g} sd"
+    if all(isinf(least.bias) and isinf(least.width) for least in plan.detectable.values()):
+        draws = " or ".join(map(str, plan.detectable))
+        return (
+            f"{n_sims} simulations of {draws} draws see nothing {surely}: no bias up to {most}, "
+            f"no widths off by up to {WIDEST:.0%}."
+        ), []
+    rows = [
+        {
+            "draws": str(n_draws),
+            "bias": f"no bias up to {most}" if isinf(least.bias) else f"{least.bias:.2f} sd",
+            "widths off by": (
+                f"not up to {WIDEST:.0%}" if isinf(least.width) else f"{least.width:.0%}"
+            ),
+        }
+        for n_draws, least in plan.detectable.items()
+    ]
+    return f"The smallest errors that {n_sims} simulations see {surely}:", rows

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._base.progress import Bar
 from .._base.text import clean
-from ._app import Misuse, client, say, show, where, wrapped, write_figure
+from ._app import Misuse, client, in_shell, say, show, where, wrapped, write_figure
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Options:
     theta: str | Path | None
     arrays: tuple[tuple[str, str | None], ...]
     most_bytes: int | None
+    names: tuple[str, ...] | None = None
     resume: Path | tuple[Path, ...] | None = None
     shard: tuple[int, int] | None = None
     scheduler: str | None = None
@@ -61,7 +62,7 @@ class Options:
         """The options that `merge` takes from the folder of a test."""
         names = (
             "level", "rng", "on_invalid", "arrays", "most_bytes", "n_swaps", "fail_on", "max_bias",
-            "max_width_error", "tolerance",
+            "max_width_error", "tolerance", "names",
         )  # fmt: skip
         theta = None if self.theta is None else str(Path(self.theta).absolute())
         return {name: getattr(self, name) for name in names} | {"theta": theta}
@@ -135,6 +136,7 @@ def _loaded(file: Path, options: Options) -> Simulations:
         arrays=dict(options.arrays),
         most_bytes=options.most_bytes,
         on_invalid=options.on_invalid,
+        names=options.names,
     )
 
 
@@ -161,7 +163,7 @@ def _engine(name: str, file: Path, options: Options) -> Iterator[Engine]:
 
 def _say_check(check: Check, failures: tuple[Failure, ...]) -> None:
     """Print the answer of a check; on a terminal with a table of its parameters."""
-    say(wrapped(str(check)))
+    say(wrapped(in_shell(str(check))))
     if sys.stdout.isatty():
         show(_parameters(check))
     for failure in failures:
@@ -218,12 +220,16 @@ def _draw(answer: Result | Check, options: Options) -> None:
 def _write_report(path: Path, checks: dict[Path, Check], options: Options) -> None:
     from ..report import write
 
-    more = "" if options.on_invalid == "raise" else f" --on-invalid {options.on_invalid}"
+    more = ["--on-invalid", options.on_invalid] * (options.on_invalid != "raise")
     if options.tolerance is not None:
-        more += f" --tolerance {','.join(f'{limit:g}' for limit in options.tolerance)}"
+        more += ["--tolerance", ",".join(f"{limit:g}" for limit in options.tolerance)]
+    more += ["--names", ",".join(options.names)] if options.names else []
+    more += ["--theta", str(options.theta)] if options.theta else []
+    for role, name in options.arrays:
+        more += ["--array", f"{role}={name or ''}"]
     commands = [
         f"tarpon check {shlex.quote(str(file))} --rng {check.seed} --level {check.level} "
-        f"--n-swaps {check.n_swaps}{more}"
+        f"--n-swaps {check.n_swaps} {shlex.join(more)}".rstrip()
         for file, check in checks.items()
     ]
     write(path, *checks.values(), names=_names(tuple(checks)), commands=commands)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .._base.progress import hidden
 from .._base.text import clean
 
 if TYPE_CHECKING:
@@ -56,7 +58,8 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; print one sentence if it fails."""
-        with _one_sentence(ctx):
+        quiet = hidden() if ctx.meta.get(_QUIET) else nullcontext()
+        with _one_sentence(ctx), quiet:
             return super().invoke(ctx)
 
 
@@ -117,6 +120,20 @@ def say(text: str) -> None:
     """Print a text, unless `--quiet` is given."""
     if not click.get_current_context().meta.get(_QUIET):
         click.echo("\n".join(clean(line, len(line)) for line in text.split("\n")))
+
+
+def in_shell(text: str) -> str:
+    """Return a text whose lines of Python are commands."""
+    text = re.sub(r"`check\(\.\.\., n_swaps=(\d+)\)`", r"`tarpon check --n-swaps \1`", text)
+    return re.sub(r"tarpon\.plan\((\d+), bias=([\d.]+)\)", r"`tarpon plan \1 --bias \2`", text)
+
+
+def in_options(text: str) -> str:
+    """Return a text that calls the options of this command as they are typed."""
+    for given in click.get_current_context().command.params:
+        own = given.opts[0] if given.param_type_name == "option" else given.human_readable_name
+        text = text.replace(f"`{given.name}`", own)
+    return in_shell(text)
 
 
 def where(path: Path) -> str:

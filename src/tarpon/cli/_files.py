@@ -71,6 +71,18 @@ class _Limits(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return limits
 
 
+class _Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """Names with commas between them."""
+
+    name = "a,b,..."
+
+    def convert(self, value: Any, *_: Any) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in value.split(","))
+        if not all(names):
+            self.fail(f"{value!r} has an empty name: give one per parameter, like mu,sigma.")
+        return names
+
+
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 _plot = a_figure("--plot", "Write a figure here.")
 _from_file = options(
@@ -95,6 +107,7 @@ _of_a_test = options(
         type=click.Choice(["raise", "drop"]),
         default="raise",
     ),
+    an_option("--names", "The names of the parameters, like mu,sigma.", type=_Names()),
     _from_file,
     a_folder("--resume", "Keep the results of blocks here, and resume from them."),
     an_option(

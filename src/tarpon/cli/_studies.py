@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from ._app import (
     a_size,
     an_option,
     as_json,
+    in_options,
     say,
     show,
     where,
@@ -63,6 +63,9 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
 @click.argument("n_dims", type=click.IntRange(min=1))
 @a_size("--bias", "A bias of one parameter, in posterior sd.")
 @a_size("--width", "The fraction by which all widths are wrong.")
+@a_count(
+    "--n-sims", "The number of simulations, in place of an error: print what they see.", least=20
+)
 @a_count("--n-draws", "The number of draws per simulation; several are tried by default.", least=5)
 @a_level
 @a_share("--power", "The probability of detecting the error.", default=0.9)
@@ -71,16 +74,22 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
 def plan(n_dims: int, as_json: bool, **options: Any) -> None:
     """Print how many simulations it takes to detect an error.
 
-    N_DIMS is the number of parameters, and the error a --bias, a --width or both.
+    N_DIMS is the number of parameters, and the error a --bias, a --width or both. With --n-sims
+    instead, print the smallest errors that so many simulations detect.
 
     \b
     Example:  tarpon plan 10 --bias 0.3
               tarpon plan 2 --width 0.1 --n-draws 200
+              tarpon plan 2 --n-sims 30
     """
     from ..checks.plan import plan
 
-    needed = plan(n_dims, **{name: value for name, value in options.items() if value is not None})
-    say(json.dumps(asdict(needed), indent=2) if as_json else str(needed))
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        made = plan(n_dims, **given)
+    except ValueError as error:
+        raise ValueError(in_options(str(error))) from error
+    say(json.dumps(made.to_dict(), indent=2) if as_json else in_options(str(made)))
 
 
 @click.command(cls=Command)

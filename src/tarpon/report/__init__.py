@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +13,7 @@ from markupsafe import Markup
 
 from .._base import arguments
 from .._base.disk import replacing, versions
+from .._base.tables import Table
 from .._base.text import number, stated
 from ..checks import Check, words
 from ..checks.families import SEES
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["card", "html", "write"]
 
 _HERE = Path(__file__).parent
+_CARD = "tarpon-card"  # the beginning of ids in a card
+_MOST_DRAWN = 50
 
 
 def write(
@@ -82,11 +86,41 @@ def html(
 
 
 def card(shown: Check | Result) -> str:
-    """Return a check or a result as a notebook shows it."""
+    """Return a check or a result as a notebook shows it: outcome, words, and the figure."""
     wanted = "what `check`, `tarp`, `sbc` or `hpd` return"
     arguments.instance("shown", shown, (Check, Result), wanted)
-    kind = "check" if isinstance(shown, Check) else "result"
-    return _environment().get_template("card.html.jinja").render(kind=kind, shown=shown)
+    from ._svg import drawn
+
+    is_check = isinstance(shown, Check)
+    part, n_all = _worst(shown)
+    figure, _ = drawn(lambda ax: part.plot(ax=ax), _CARD, (4.0, 2.9) if is_check else (3.2, 3.0))
+    # Ids must differ from those of other cards in the notebook.
+    digest = sha256(figure.encode()).hexdigest()[:12]
+    text = _environment().get_template("card.html.jinja").render(
+        kind="check" if is_check else "result",
+        shown=shown,
+        figure=Markup(figure.replace(_CARD, f"{_CARD}-{digest}")),
+        left_out=f"{_MOST_DRAWN} of {n_all}, with the smallest p-values"
+        if n_all > _MOST_DRAWN
+        else "",
+    )  # fmt: skip
+    return NOT_XML.sub("\ufffd", text)
+
+
+def _worst(shown: Check | Result) -> tuple[Check | Result, int]:
+    """Return a check or result of its worst parameters, and the number of all.
+
+    A figure of a thousand would make a notebook large.
+    """
+    if isinstance(shown, Check):
+        parameters = sorted(shown.parameters, key=lambda parameter: parameter.p_value)
+        few = Table(parameters[:_MOST_DRAWN])
+        return replace(shown, parameters=few), len(parameters)
+    if len(shown.names) <= _MOST_DRAWN:
+        return shown, len(shown.names)
+    from ._figures import single
+
+    return single(shown, *shown.p_values.argsort()[:_MOST_DRAWN]), len(shown.names)
 
 
 class _Compared:
@@ -178,5 +212,6 @@ def _environment() -> Environment:
         "number": _number,
         "power": words.power,
         "log_score": words.log_score,
+        "needed": words.needed,
     }
     return environment

@@ -58,7 +58,16 @@ def _shape_hint(samples: Array, theta: Array) -> str:
         return " Its first two axes look swapped: try `samples.swapaxes(0, 1)`."
     if samples.shape == theta.shape:
         return " If there is one draw a simulation, pass `samples[None]`."
+    n_sims, n_dims = theta.shape
+    if samples.ndim == 3 and samples.shape[2] == n_dims:
+        return f" There are {samples.shape[1]} simulations of draws but {n_sims} truths."
+    if samples.ndim == 3 and samples.shape[1] == n_sims:
+        return f" The draws have {_parameters(samples.shape[2])}, and the truths {n_dims}."
     return " Draws come first, then simulations, then parameters."
+
+
+def _parameters(n: int) -> str:
+    return f"{n} parameter{'s' * (n != 1)}"
 
 
 def observations(x: ArrayLike | None, n_sims: int) -> Array | None:

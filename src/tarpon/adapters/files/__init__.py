@@ -5,7 +5,7 @@ docs/files.md lists the formats, the names of arrays, and the files that are ref
 
 import shlex
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ def load(
     arrays: Mapping[str, str | None] | None = None,
     most_bytes: int | None = None,
     on_invalid: str = "raise",
+    names: Sequence[str] | None = None,
 ) -> Simulations:
     """Open the simulations in a file.
 
@@ -46,6 +47,7 @@ def load(
         most_bytes: Memory that may be used at once, in bytes. By default half of the machine's,
             and at most 200 times the size of the file, or 64 MB if that is more.
         on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values.
+        names: Names, one per parameter, in place of those in the file.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -62,7 +64,13 @@ def load(
     opened = _File.of(path, theta, arrays, most_bytes)
     data = opened.read()
     if "samples" in data and "theta" in data:
-        return Simulations(**data, names=opened.names(), on_invalid=on_invalid)
+        names = opened.names() if names is None else names
+        return Simulations(**data, names=names, on_invalid=on_invalid)
+    if names is not None:
+        raise ValueError(
+            f"`names` are those of parameters, but {str(opened.path)!r} has no draws of any: "
+            f"remove `names`."
+        )
     if "log_prob_samples" in data and "log_prob_theta" in data:
         densities = {role: array for role, array in data.items() if role not in ("theta", "x")}
         return Simulations.of_densities(**densities, on_invalid=on_invalid)
