@@ -23,7 +23,7 @@ from .._base.arrays import Results, double, host, joined, namespace, to_device_o
 from .._base.fingerprint import of_array
 from .._base.text import Estimate
 from .._base.types import RNG, Array, ArrayLike, Floats
-from ..simulations import Simulations
+from ..simulations import Simulations, weights
 from ..simulations.blocks import Block
 
 _MOST_DRAWS = 256  # per simulation: more change a score by less than other simulations would
@@ -182,7 +182,9 @@ class Energy:
         # Weighted draws may be few among many of no weight, so that all of them are needed.
         every = 1 if block.weighted else -(-n // _MOST_DRAWS)
         truth, draws = double(block.points[:1]), double(block.points[1::every])
-        share = host(block.weights)[1:] if block.weighted else np.ones(draws.shape[:2])
+        share = np.ones(draws.shape[:2])
+        if block.weighted:
+            share = weights.relative(host(block.log_weights)[1:])
         from_truth = _weighted(self._distance(draws, truth), share)
         return {"energy": from_truth - self._apart(draws, share, near=block.weighted) / 2}
 

@@ -114,7 +114,7 @@ class Chapter:
         name: The name of what was checked.
         key: The beginning of the ids of its figures.
         command: The command that reproduces it.
-        above: The ids of figures that the page shows before the chapter, by title.
+        above: The ids of figures before the chapter, by what they show.
     """
 
     def __init__(
@@ -167,18 +167,18 @@ class Chapter:
         keys = dict(self.above)
         for finding in self.check.findings:
             figure = of_finding(self.check, finding, next(self._keys))
-            if figure and figure.title in keys:
-                entries.append(Entry(finding, None, keys[figure.title]))
+            if figure and figure.shows in keys:
+                entries.append(Entry(finding, None, keys[figure.shows]))
             else:
                 entries.append(Entry(finding, figure))
-                keys |= {figure.title: figure.key} if figure else {}
+                keys |= {figure.shows: figure.key} if figure else {}
         return entries
 
     @cached_property
     def shown(self) -> dict[str, str]:
-        """The ids of the figures above those that accompany no finding, by title."""
+        """The ids of the figures above those of no finding, by what they show."""
         return self.above | {
-            entry.figure.title: entry.figure.key for entry in self.findings if entry.figure
+            entry.figure.shows: entry.figure.key for entry in self.findings if entry.figure
         }
 
     @cached_property
@@ -237,7 +237,7 @@ class Chapter:
         return notch(self.check.evidence.marginals)
 
     def _ranks_title(self, k: int) -> str:
-        return plain(ranks_title(self.check.parameters[k].name))
+        return ranks_title(self.check.parameters[k].name)
 
     @cached_property
     def pair(self) -> Figure | None:
@@ -256,7 +256,7 @@ class Chapter:
             for kind in kinds
             if kind.worst
         ]
-        return [figure for figure in drawn if figure.title not in self.shown]
+        return [figure for figure in drawn if figure.shows not in self.shown]
 
     @property
     def directions(self) -> tuple[Direction, ...]:

@@ -28,7 +28,7 @@ def best_first(checks: Sequence[Check]) -> list[int]:
 
 
 def above(k: int, check: Check) -> dict[str, str]:
-    """Return the ids of the figures of a check that stand before its chapter, by title."""
+    """Return the ids of the figures before the chapter of a check, by what they show."""
     return {EFFECTS: f"e{k}"} | ({JOINT: f"c{k}"} if check.evidence.joint else {})
 
 

@@ -97,6 +97,7 @@ class Figure:
         header: The column names of the table behind it.
         rows: The rows of that table.
         width: The width of the figure in its own units.
+        shows: What it shows: figures that show the same are the same figure.
     """
 
     key: str
@@ -107,6 +108,7 @@ class Figure:
     header: tuple[str, ...]
     rows: tuple[Row, ...]
     width: float
+    shows: str
 
     @property
     def points(self) -> str:
@@ -129,7 +131,7 @@ def _figure(
     rows = tuple(Row(tuple(map(plain, cells)), *place(x, y)) for cells, x, y in numbers)
     title, about, read = map(plain, texts)
     header = tuple(map(plain, header))
-    return Figure(key, title, about, read, svg, header, rows, size[0] * 72)
+    return Figure(key, title, about, read, svg, header, rows, size[0] * 72, shows=texts[0])
 
 
 def coverage(results: Sequence[Result], key: str, *, title: str = JOINT) -> Figure:
