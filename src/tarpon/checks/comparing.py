@@ -182,7 +182,7 @@ class Energy:
         # Weighted draws may be few among many of no weight, so that all of them are needed.
         every = 1 if block.weighted else -(-n // _MOST_DRAWS)
         truth, draws = double(block.points[:1]), double(block.points[1::every])
-        share = np.ones(draws.shape[:2])
+        share: Floats = np.ones(draws.shape[:2])
         if block.weighted:
             share = weights.relative(host(block.log_weights)[1:])
         from_truth = _weighted(self._distance(draws, truth), share)
