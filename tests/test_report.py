@@ -403,7 +403,7 @@ def test_an_innocent_parameter_is_not_listed_with_those_that_fail():
     assert innocent.name in {direction.name for direction in found.evidence.directions.failed}
     text = Page(report.html(found)).text
     assert "Directions that fail: 2 of 2." in text
-    assert "1 of these are of parameters that pass on their own" in text
+    assert "Not listed: 1 of these, where the parameter passes on its own" in text
 
 
 def test_the_top_has_three_findings_and_counts_the_others(gross):
