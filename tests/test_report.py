@@ -4,7 +4,7 @@ import json
 import re
 from base64 import b64encode
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from html.parser import HTMLParser
 
@@ -15,8 +15,9 @@ from scipy.stats import binom
 
 import tarpon
 from tarpon import report
-from tarpon._base.text import clean
+from tarpon._base.text import clean, unsigned
 from tarpon.checks import words
+from tarpon.checks.comparing import paired
 from tarpon.checks.flaws import Finding, Kind
 from tarpon.checks.statistics import adjusted
 from tarpon.cli import main
@@ -304,8 +305,9 @@ def test_notebooks_show_checks_and_results_with_a_figure(gross):
 def test_a_check_without_joint_ranks_has_all_else(pages, gross):
     bare = replace(gross, evidence=replace(gross.evidence, joint=()))
     without = report.html(bare, bare)
-    for title in ("Coverage of joint regions", "Coverage side by side"):
-        assert title in pages("several").raw
+    shown = {"broken": "Coverage of joint regions", "several": "Coverage side by side"}
+    for kind, title in shown.items():
+        assert title in pages(kind).raw
         assert title not in without
 
 
@@ -333,6 +335,196 @@ def test_a_score_has_its_own_figure_and_no_other():
         finding = Finding(Kind.SCORE, (), 0.01, where=name)
         assert _figures.of_finding(found, finding, "key").title == f"Ranks of {name}"
     assert _figures.of_finding(found, replace(finding, where="no such score"), "key") is None
+
+
+def correlated(*, shift, n_sims=300, n_draws=60, names=None):
+    """Check posteriors of two parameters that correlate by 0.95, the first of them shifted."""
+    rng = np.random.default_rng(0)
+    root = np.linalg.cholesky([[1, 0.95], [0.95, 1]])
+    x = 3 * rng.normal(size=(n_sims, 2))
+    points = x + rng.normal(size=(n_draws + 1, n_sims, 2)) @ root.T
+    samples, theta = points[1:] + np.array([shift, 0.0]), points[0]
+    return tarpon.check(samples, theta, x=x, names=names, n_swaps=99, rng=0)
+
+
+MIXTURES = {
+    "narrow and shifted": lambda: check("gross", n_dims=3),
+    "one of two correlated ones shifted": lambda: correlated(shift=0.6),
+    **{
+        flaw: partial(check, flaw, n_dims=3, n_sims=200)
+        for flaw in ("shift", "narrow", "wide", "skew", "heavy_tails", "correlation_missed",
+                     "bias_by_x", "local_width")
+    },
+}  # fmt: skip
+FLAWS = ("biased", "overconfident", "underconfident", "inaccurate", "wrong shape")
+ESTIMATE = r"(-?[\d.]+ \[-?[\d.]+, -?[\d.]+\])"
+
+
+@pytest.fixture(scope="module", params=MIXTURES)
+def found(request):
+    return MIXTURES[request.param]()
+
+
+@pytest.fixture(scope="module")
+def page(found):
+    return Page(report.html(found))
+
+
+class TestOneNumberForOneThing:
+    """Every bias and width on a page is that of the table of parameters, or of a trend."""
+
+    def test_a_bias_has_one_value(self, found, page):
+        text = page.text
+        known = {str(unsigned(p.bias)) for p in found.parameters}
+        known |= {str(unsigned(end)) for end in self.ends(found, "bias")}
+        for told_as in ("{} posterior sd", "by {} in "):
+            told = set(re.findall(told_as.format(ESTIMATE), text))
+            assert told <= known
+        assert f"{found.parameters[0].bias.value:+.2f}".replace("-", "\u2212") in text
+
+    def test_a_width_has_one_value(self, found, page):
+        text = page.text
+        known = {str(p.width) for p in found.parameters}
+        known |= {str(end) for end in self.ends(found, "width")}
+        whole = [f for f in found.findings if f.unit == "width of the draws" and not f.parameters]
+        along = [f for f in found.findings if f.kind is Kind.COMBINATION]
+        known |= {str(finding.size) for finding in (*whole, *along)}
+        told = set(re.findall(f"scatter {ESTIMATE} times", text))
+        assert told <= known
+        assert f"{found.parameters[0].width.value:.2f}" in text
+
+    def ends(self, found, what):
+        """Return the errors at the ends of all trends of a check."""
+        evidence = found.evidence
+        trends = [f.trend for f in found.findings if f.trend]
+        trends += [t for kind in (evidence.slopes, evidence.by_data, evidence.widths)
+                   for t in kind.worst]  # fmt: skip
+        return [end for t in trends if t.what == what for end in (t.low, t.high)]
+
+    def test_findings_have_the_sizes_of_the_table(self, found):
+        rows = {p.name: p for p in found.parameters}
+        for finding in found.findings:
+            sizes = finding.sizes or (finding.size,)
+            for name, size in zip(finding.parameters, sizes, strict=False):
+                if finding.kind is Kind.BIASED:
+                    assert size == rows[name].bias
+                elif finding.kind in (Kind.OVERCONFIDENT, Kind.UNDERCONFIDENT):
+                    assert size == rows[name].width
+
+    def test_captions_name_no_flaw_but_sizes(self, page):
+        captions = re.findall(r'<p class="about">(.*?)</p>', page.raw, re.DOTALL)
+        captions += re.findall(r'aria-label="([^"]*)" data-by', page.raw)
+        assert captions
+        assert not [c for c in captions for flaw in FLAWS if flaw in c.lower()]
+
+    def test_ranks_are_captioned_with_the_sizes_of_their_parameter(self, found, page):
+        for p in found.parameters:
+            assert f"{p.name}. {words.errors(p)}" in page.raw
+
+    def test_no_figure_is_shown_twice(self, page):
+        drawn = page.values("data-points")
+        assert len(drawn) == len(set(drawn))
+
+    def test_only_parameters_that_fail_are_marked(self, found, page):
+        failing = {p.name for p in found.parameters if p.p_value <= found.level}
+        table = page.raw[page.raw.index('<table class="parameters') :].split("</table>")[0]
+        assert set(re.findall(r"<tr class=fails>.*?<bdi>(.*?)</bdi>", table, re.DOTALL)) == failing
+        listed = page.raw.partition("<caption>Directions")[2].split("</table>")[0]
+        assert set(re.findall(r"<bdi>(.*?)</bdi>", listed)) <= failing
+
+
+def test_an_innocent_parameter_is_not_listed_with_those_that_fail():
+    found = correlated(shift=0.6)
+    innocent = found.parameters[1]
+    assert innocent.p_value > found.level
+    assert innocent.name in {direction.name for direction in found.evidence.directions.failed}
+    text = Page(report.html(found)).text
+    assert "Directions that fail: 2 of 2." in text
+    assert "Not listed: 1 of these, where the parameter passes on its own" in text
+
+
+def test_the_top_has_three_findings_and_counts_the_others(gross):
+    rows = [Finding(Kind.SCORE, (), 0.01, where=f"score {k}") for k in range(5)]
+    top = report.html(replace(gross, findings=tuple(rows))).split("</section>")[0]
+    assert [f"score {k}" in top for k in range(5)] == [True] * 3 + [False] * 2
+    assert "And 2 more." in top
+    exactly = report.html(replace(gross, findings=tuple(rows[:3]))).split("</section>")[0]
+    assert "more." not in exactly
+
+
+def test_bias_and_width_are_at_the_top(pages):
+    top = pages("broken").raw.split("</section>")[0]
+    assert top.count("<figure") == 1
+    assert "Bias and width" in top
+    assert pages("broken").raw.count(">Bias and width</bdi>") == 1
+
+
+def test_the_band_of_many_parameters_says_what_it_is(pages):
+    assert "98.33% band = 95% for all 3" in pages("broken").text
+
+
+@pytest.mark.parametrize(("n_draws", "notched"), [(59, False), (60, True)])
+def test_a_notch_in_a_band_is_explained(n_draws, notched):
+    page = report.html(check("narrow", n_dims=2, n_sims=200, n_draws=n_draws))
+    assert ("Where the band has a notch" in page) == notched
+
+
+def test_angles_are_folded(pages):
+    page = pages("broken").raw
+    folded = page[page.index('<details class="angles">') :].split("</details>")[0]
+    assert "All angles" in folded.split("</summary>")[0]
+    assert "Table of angles" in folded
+
+
+def test_formulas_are_plain_in_text_and_typeset_in_figures():
+    names = [r"$\Omega_m$", r"$\frac", r"<b>$\sigma_8$</b>"]
+    found = check("gross", n_dims=3, names=names)
+    page = Page(report.html(found, names=["flow"]))
+    text = page.text
+    assert "Ω_m" in text
+    assert "<b>σ_8</b>" in text
+    assert r"$\frac" in text
+    assert r"\Omega" not in text
+    assert "b" not in {tag for tag, _ in page.tags}
+    assert "tspan" in {tag for tag, _ in page.tags}
+    assert r"\Omega" in str(found)
+
+
+def test_names_that_read_alike_keep_their_own_figures():
+    found = check("gross", n_dims=2, names=["$a$", "a"])
+    page = report.html(found)
+    assert all(page.count(words.errors(p)) for p in found.parameters)
+
+
+@pytest.fixture(scope="module")
+def both(gross, exact):
+    return Page(report.html(gross, exact, names=["gross", "exact"], commands=["g", "e"]))
+
+
+class TestComparison:
+    def test_the_best_is_first(self, both):
+        table = both.raw.partition('<table class="sortable outcomes">')[2].split("</table>")[0]
+        assert re.findall(r'<a href="#(s\d)"><bdi>(.*?)</bdi>', table) == [
+            ("s0", "exact"),
+            ("s1", "gross"),
+        ]
+        assert re.findall(r"<dd><code>([a-z])</code>", both.raw) == ["e", "g"]
+
+    def test_the_better_one_is_tested(self, both, gross, exact):
+        gain = paired(exact.evidence.energy.values, gross.evidence.energy.values)
+        sentence = words.better(gain, "“exact”", "“gross”")
+        assert sentence[1:] in both.text.replace("\xa0", " ")
+
+    def test_other_simulations_are_ranked_by_outcome(self, gross):
+        other = tarpon.check(zoo("exact", **SMALL, n_dims=3, rng=1), n_swaps=99, rng=0)
+        text = Page(report.html(gross, other, names=["gross", "other"])).text
+        assert "The simulations are not the same" in text
+        assert "score better" not in text
+        assert text.index("other") < text.index("gross")
+
+    def test_no_figure_is_shown_twice(self, both):
+        drawn = both.values("data-points")
+        assert len(drawn) == len(set(drawn))
 
 
 class TestEvidence:

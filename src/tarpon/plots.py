@@ -1,16 +1,18 @@
 """Plots of results, checks and monitors. Each takes an `ax` and returns it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import PercentFormatter
 
 from . import bands
-from ._base import arguments
+from ._base import arguments, formulas
 from ._base.text import Estimate
 from ._base.types import Floats
 from .verdict import normal_scores
@@ -42,6 +44,8 @@ _MOST_LABELS = 8
 _MOST_DIGITS = 4  # of percentages
 _MOST_POINTS = 500
 _MANY = 50
+_LINE = 9.0  # points from a line of a label to the next
+_UPWARDS = (3.0, -11.0, 12.0, -20.0, 21.0)  # points from a dot to the label beside it
 _MOST_LOG = 690.0  # whose exponential is finite
 
 
@@ -107,6 +111,8 @@ def ranks(
 ) -> "Axes":
     """Draw the histogram of ranks, with an exact band for all bins at once.
 
+    Where the numbers of ranks per bin differ by one, the band has a notch.
+
     Arguments:
         result: A result.
         score: The index of the score, if there are several.
@@ -126,7 +132,8 @@ def ranks(
     place, counts, low, high = rank_histogram(result, score, n_bins, confidence)
     ax.stairs(high, place, baseline=low, fill=True, color=_BAND, alpha=0.35,
               label=f"{confidence:.0%} band")  # fmt: skip
-    ax.stairs(counts, place, color=_COLORS[0], linewidth=1.6, label=result.names[score])
+    ax.stairs(counts, place, color=_COLORS[0], linewidth=1.6,
+              label=typeset(result.names[score]))  # fmt: skip
     ax.axhline(1, color=_BAND, linewidth=0.8)
     ax.set(xlim=(0, 1), xlabel="Rank of the truth / (number of draws + 1)")
     ax.set(ylabel="Truths, relative to uniform")
@@ -177,16 +184,45 @@ def effects(check: "Check", *, ax: "Axes | None" = None) -> "Axes":
         fmt="o", markersize=3 if many else 4, linewidth=0.4 if many else 1, color=_COLORS[0],
         ecolor=_COLORS[5],
     )  # fmt: skip
-    off = [max(_distance(b, 0.0), _distance(w, 1.0)) for b, w in zip(bias, width, strict=True)]
-    for k in np.argsort(off)[::-1][:_MOST_LABELS]:
-        if check.parameters[k].p_value <= check.level:
-            ax.annotate(
-                check.parameters[k].name, (bias[k].value, width[k].value),
-                xytext=(5, 5), textcoords="offset points", fontsize="small",
-            )  # fmt: skip
     ax.set(xlabel="Bias of the draws / posterior sd")
     ax.set(ylabel="Scatter of the truths / width of the draws")
+    off = [max(_distance(b, 0.0), _distance(w, 1.0)) for b, w in zip(bias, width, strict=True)]
+    worst = [int(k) for k in np.argsort(off)[::-1][:_MOST_LABELS]]
+    _annotate(
+        ax,
+        [
+            (check.parameters[k].name, bias[k].value, width[k].value)
+            for k in worst
+            if check.parameters[k].p_value <= check.level
+        ],
+    )
     return ax
+
+
+def _annotate(ax: "Axes", points: Sequence[tuple[str, float, float]]) -> None:
+    """Name points, each beside it where no other name is yet."""
+    taken: list[Floats] = []
+    corners = np.array([[0], [1]])
+    for name, x, y in points:
+        place = ax.transData.transform((x, y)) * 72 / ax.figure.dpi
+        size = np.array([4.8 * len(formulas.plain(name)), _LINE])
+        boxes = {
+            (right, up): place + np.array([4 if right else -4 - size[0], up]) + corners * size
+            for up in _UPWARDS
+            for right in (True, False)
+        }
+        right, up = min(boxes, key=lambda to: sum(_overlap(boxes[to], box) for box in taken))
+        taken.append(boxes[right, up])
+        ax.annotate(
+            typeset(name), (x, y), xytext=(4 if right else -4, up), textcoords="offset points",
+            fontsize="small", ha="left" if right else "right", va="bottom",
+        )  # fmt: skip
+
+
+def _overlap(a: Floats, b: Floats) -> float:
+    """Return the area that two boxes share, each `[[left, low], [right, high]]`."""
+    sides = np.minimum(a[1], b[1]) - np.maximum(a[0], b[0])
+    return float(sides.clip(min=0).prod())
 
 
 def pair(check: "Check", pair: "Pair | None" = None, *, ax: "Axes | None" = None) -> "Axes":
@@ -216,7 +252,8 @@ def pair(check: "Check", pair: "Pair | None" = None, *, ax: "Axes | None" = None
         up = pair.draws * across + np.sqrt(1 - pair.draws**2) * along
         ax.plot(radius * across, radius * up, linestyle=dashes, color=_COLORS[1], linewidth=1.4,
                 label=f"{share:.0%} of the draws")  # fmt: skip
-    ax.set(xlabel=f"{pair.names[0]} / posterior sd", ylabel=f"{pair.names[1]} / posterior sd")
+    x_label, y_label = (f"{typeset(name)} / posterior sd" for name in pair.names)
+    ax.set(xlabel=x_label, ylabel=y_label)
     ax.set(aspect="equal")
     ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
@@ -245,7 +282,7 @@ def trend(trend: "Trend", *, ax: "Axes | None" = None) -> "Axes":
         ax.axhline(float(trend.what == "width"), color=_BAND, linewidth=0.8)
     ax.errorbar(trend.place, value, yerr=[value - low, high - value], fmt="o-", markersize=4,
                 linewidth=1.2, color=_COLORS[0], ecolor=_COLORS[5])  # fmt: skip
-    ax.set(xlabel=trend.along, ylabel=trend_label(trend))
+    ax.set(xlabel=typeset(trend.along), ylabel=typeset(trend_label(trend)))
     return ax
 
 
@@ -257,6 +294,27 @@ def trend_label(trend: "Trend") -> str:
     if trend.what == "bias":
         return f"Bias of {names} / posterior sd"
     return f"Scatter of the truths{f' in {names}' if names else ''} / width"
+
+
+def typeset(words: str) -> str:
+    r"""Return words as matplotlib draws them: with formulas such as `$\Omega_m$`.
+
+    Other dollars, and formulas that matplotlib cannot read, are drawn as they are.
+    """
+    return "".join(
+        part if formula and _readable(part) else part.replace("$", r"\$")
+        for part, formula in formulas.split(words)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _readable(formula: str) -> bool:
+    """Return whether matplotlib can typeset a formula."""
+    try:
+        MathTextParser("path").parse(formula)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _distance(estimate: Estimate, target: float) -> float:
@@ -411,7 +469,7 @@ def _curves(
             drawstyle="steps-post" if len(level) < 50 else "default",
             color=_COLORS[k % len(_COLORS)], linestyle=_DASHES[k % len(_DASHES)],
             linewidth=0.8 if many else 1.6, alpha=0.7 if many else 1.0,
-            label=None if many else label,
+            label=None if many else typeset(label),
         )  # fmt: skip
     ax.xaxis.set_major_formatter(_Percent(1.0))
     ax.yaxis.set_major_formatter(_Percent(1.0))

@@ -32,7 +32,7 @@ from ..simulations import (
 from ..simulations.dropping import Dropping
 from ..simulations.stored import Stored
 from ..simulations.weights import Draws
-from . import families, labellings, learned, power, scoring, swaps
+from . import comparing, families, labellings, learned, power, scoring, swaps
 from .evidence import Evidence, marginal_p_values
 from .features import Features
 from .findings import findings, warnings
@@ -331,7 +331,8 @@ def _checked(
 ) -> Check:  # fmt: skip
     """Swap truths with draws, and return the answer."""
     swapping, plant, break_ties, learn = np.random.default_rng(seed).spawn(4)
-    log_scores = LogScores.of(sims)
+    truths = comparing.fingerprint(sims)
+    log_scores = LogScores.of(sims, truths)
     sims = sims if is_ordinary(sims) else units.tamed(sims)
     judges = {name: score for name, score in scores.items() if isinstance(score, Judge)}
     ranked = {name: score for name, score in scores.items() if name not in judges}
@@ -341,7 +342,7 @@ def _checked(
         known = learned.Features.of(found, data, label(sims, data))
         judged.extend(learned.judged(judges, sims, known, learn))
 
-    few = Few.of(sims)
+    few, energy = Few.of(sims), comparing.Energy.of(sims, truths)
     sums = families.swapped(
         sims if ranked else without(sims, "x"),
         {name: _region(score, sims) for name, score in ranked.items()},
@@ -350,7 +351,7 @@ def _checked(
         rng=swapping,
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
         few=few,
-        measure=partial(measure, few=few),
+        measure=partial(_measured, few=few, energy=energy),
         before=judge if judges else None,
     )
     by_product = families.product_families(sums)
@@ -381,12 +382,17 @@ def _checked(
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(
-            sims, sums_here, effects, data, level=level, seed=seed, log_scores=log_scores
+            sims, sums_here, effects, data, energy, level=level, seed=seed, log_scores=log_scores
         ),
         margins=margins(effects, sims.names or (), sums.ranks, tolerance, level)
         if tolerance
         else None,
     )
+
+
+def _measured(sims: Simulations, few: Few, energy: comparing.Energy) -> arrays.Results:
+    """Return the arrays per simulation that are not ranked."""
+    return measure(sims, few) | energy.measure(sims)
 
 
 def _families(

@@ -12,6 +12,7 @@ from ..results import Result
 from ..simulations import Simulations
 from ..simulations.weights import Draws
 from ..verdict import Reading
+from .comparing import Energy, Scores
 from .flaws import Trend
 from .parameters import Effects
 from .products import apart, pairs
@@ -96,6 +97,7 @@ class Evidence:
         slopes: Biases along the parameter's own posterior mean.
         by_data: Biases along the data.
         widths: Widths along the data.
+        energy: The energy score of every simulation, to compare estimators.
         values: How often each value of parameters that take few is drawn, and how often it is
             the truth: in all simulations, and in bins of its share among the draws.
         has_x: Whether observations were given.
@@ -109,6 +111,7 @@ class Evidence:
     slopes: Tested[Trend]
     by_data: Tested[Trend]
     widths: Tested[Trend]
+    energy: Scores
     values: tuple[Value, ...]
     has_x: bool
     log_scores: LogScores | None
@@ -120,6 +123,7 @@ class Evidence:
         sums: Sums,
         effects: Effects,
         data: Array | None,
+        energy: Energy,
         *,
         level: float,
         seed: int,
@@ -136,6 +140,7 @@ class Evidence:
             _slopes(trends, level),
             _by_data(trends, level),
             _widths(trends, level),
+            Scores(sums.measured["energy"], energy.truths),
             tuple(table(effects, names, trends.unit)),
             sims.x is not None,
             log_scores,

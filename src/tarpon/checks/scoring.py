@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import host
-from .._base.fingerprint import of_array
 from .._base.text import Estimate
 from .._base.types import Array, Floats
 from ..simulations import Simulations
@@ -38,16 +37,13 @@ class LogScores:
     excess: float = 0.0
 
     @classmethod
-    def of(cls, sims: Simulations) -> "LogScores | None":
+    def of(cls, sims: Simulations, truths: str) -> "LogScores | None":
         """Return the log scores of simulations; None if no log-densities were given."""
         stored = sims.log_prob_theta
         if stored is None:
             return None
         values = stored.read() if isinstance(stored, Stored) else stored
-        # In single precision, so that files of either precision hold the same truths.
-        with np.errstate(over="ignore"):
-            truths = host(sims.theta).astype(np.float32)
-        return cls(np.asarray(host(values)), of_array(truths), _excess(sims))
+        return cls(np.asarray(host(values)), truths, _excess(sims))
 
     @property
     def n_zero(self) -> int:

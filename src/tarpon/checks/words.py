@@ -1,9 +1,11 @@
 """Words: what findings and checks say, made from their fields here and nowhere else."""
 
-from math import expm1, isinf
+from math import expm1, floor, isinf, log10
 from typing import TYPE_CHECKING
 
 from .._base.text import Estimate, dropped, stated, unsigned
+from ..ranks import held
+from ..results import Result
 from .flaws import Finding, Kind
 from .outliers import WIDTHS
 from .parameters import Outlying
@@ -11,6 +13,7 @@ from .power import BIASES, CAUGHT, NARROWINGS, TELLING_BIAS, TELLING_WIDTH, Dete
 
 if TYPE_CHECKING:
     from . import Check
+    from .comparing import Paired
     from .parameters import Parameter
     from .plan import Plan
     from .scoring import LogScores
@@ -175,6 +178,43 @@ def _side(bias: Estimate) -> str:
     if bias.low <= 0 <= bias.high:
         return "where they should"
     return f"{unsigned(bias)} posterior sd {'above' if bias.value > 0 else 'below'} the truths"
+
+
+def errors(parameter: "Parameter") -> str:
+    """Return the bias and the width of a parameter, whatever is wrong with it."""
+    bias, width = parameter.bias, parameter.width
+    side = "below" if max(bias.low, bias.high) < 0 else "above"
+    return (
+        f"the draws lie {unsigned(bias)} posterior sd {side} the truths, and the truths scatter "
+        f"{width} times as widely as the draws"
+    )
+
+
+def _in_full(size: Estimate) -> str:
+    """Return an estimate with as many digits as its interval is worth."""
+    wide = size.high - size.low
+    digits = 2 if wide <= 0 else min(9, max(2, 1 - floor(log10(wide))))
+    return f"{size.value:.{digits}f} [{size.low:.{digits}f}, {size.high:.{digits}f}]"
+
+
+def holds(result: Result) -> str:
+    """Return the share of the truths in the 68 % regions of a result with one score."""
+    share = held(result.ranks.values.ravel(), result.ranks.n_draws, 0.68, central=False)
+    return f"the 68% regions hold {share.percent()} of the truths"
+
+
+def better(paired: "Paired", first: str, second: str, n_pairs: int = 1) -> str:
+    """Return which of two estimators is better, by how much, and how sure that is."""
+    p_value = min(1.0, n_pairs * paired.p_value)
+    share, size = paired.share, paired.difference
+    if size.value < 0:
+        first, second, share = second, first, 1 - share
+        size = Estimate(-size.value, -size.high, -size.low)
+    exact = "exact" if n_pairs == 1 else f"exact, adjusted for {n_pairs} pairs"
+    return (
+        f"the draws of {first} score better than those of {second} in {share:.0%} of the "
+        f"simulations, on average by {_in_full(size)}, {stated('p', p_value, 3)} ({exact})"
+    )
 
 
 _PLAIN = {

@@ -6,23 +6,20 @@ from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from .._base import arguments
 from .._base.disk import replacing, versions
+from .._base.formulas import plain
 from .._base.tables import Table
 from .._base.text import number, stated
 from ..checks import Check, words
-from ..checks.families import SEES
 from ..results import Result
+from . import _compared
 from ._chapter import Chapter
 from ._svg import NOT_XML
-
-if TYPE_CHECKING:
-    from ._figures import Figure
 
 __all__ = ["card", "html", "write"]
 
@@ -37,7 +34,10 @@ def write(
     names: Sequence[str] | None = None,
     commands: Sequence[str] | None = None,
 ) -> None:
-    """Write one HTML file about checks; several are compared.
+    """Write one HTML file about checks; several are compared, the best first.
+
+    Checks of the same simulations are ranked by the energy scores of their draws, and each is
+    tested against the next (`checks.comparing.paired`).
 
     The file is whole or not there at all: it is written beside its place and then moved.
 
@@ -67,16 +67,18 @@ def html(
         raise ValueError("`checks` must be at least one check, but got none.")
     for check in checks:
         arguments.instance("checks", check, Check, "what `tarpon.check` returns")
+    called, made = _names(checks, names), _commands(checks, commands)
     chapters = [
-        Chapter(check, name, f"s{k}", command)
-        for k, (check, name, command) in enumerate(
-            zip(checks, _names(checks, names), _commands(checks, commands), strict=True)
+        Chapter(
+            checks[k], called[k], f"s{place}", made[k],
+            above=_compared.above(place, checks[k]) if len(checks) > 1 else None,
         )
-    ]
+        for place, k in enumerate(_compared.best_first(checks))
+    ]  # fmt: skip
     script = (_HERE / "script.js").read_text(encoding="utf-8")
     text = _environment().get_template("report.html.jinja").render(
         chapters=chapters,
-        compared=_Compared(chapters) if len(chapters) > 1 else None,
+        compared=_compared.Compared(chapters) if len(chapters) > 1 else None,
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
@@ -123,53 +125,6 @@ def _worst(shown: Check | Result) -> tuple[Check | Result, int]:
     return single(shown, *shown.p_values.argsort()[:_MOST_DRAWN]), len(shown.names)
 
 
-class _Compared:
-    """Several checks beside each other."""
-
-    def __init__(self, chapters: list[Chapter]) -> None:
-        from . import _figures
-
-        self.chapters, checks = chapters, [chapter.check for chapter in chapters]
-        self.coverage: list[Figure] = [
-            _figures.coverage(chapter.check.evidence.joint[:1], f"c{k}", title=chapter.name)
-            for k, chapter in enumerate(chapters)
-            if chapter.check.evidence.joint
-        ]
-        self.effects: list[Figure] = [
-            _figures.effects(chapter.check, f"e{k}", title=chapter.name, others=checks)
-            for k, chapter in enumerate(chapters)
-        ]
-
-    @property
-    def gains(self) -> list[str]:
-        """How much more every other check scores than the first, where there are densities."""
-        first, *others = self.chapters
-        said = [words.gain(c.check, first.check, c.name, first.name) for c in others]
-        return [sentence for sentence in said if sentence]
-
-    @property
-    def families(self) -> list[tuple[str, str, list[float | None]]]:
-        """Every family of any check, with its adjusted p-value in each."""
-        tables = [{row.name: row.adjusted for row in c.check.families} for c in self.chapters]
-        names = [name for name in SEES if any(name in table for table in tables)]
-        own = {name for table in tables for name in table} - set(names)
-        return [
-            (name, SEES.get(name, "your own score"), [table.get(name) for table in tables])
-            for name in (*names, *sorted(own))
-        ]
-
-    @property
-    def parameters(self) -> list[tuple[str, list[float | None]]]:
-        """Every parameter that failed in any check, with its adjusted p-value in each."""
-        tables = [{row.name: row.p_value for row in c.check.parameters} for c in self.chapters]
-        names = dict.fromkeys(name for table in tables for name in table)
-        rows = [(name, [table.get(name) for table in tables]) for name in names]
-        return [row for row in rows if any(self._failed(p, k) for k, p in enumerate(row[1]))]
-
-    def _failed(self, p: float | None, k: int) -> bool:
-        return p is not None and p <= self.chapters[k].check.level
-
-
 def _names(checks: Sequence[Check], names: Sequence[str] | None) -> list[str]:
     if names is None:
         return [""] if len(checks) == 1 else [f"check {k + 1}" for k in range(len(checks))]
@@ -210,6 +165,7 @@ def _environment() -> Environment:
         "p": partial(number, digits=3),
         "stated": _stated,
         "number": _number,
+        "plain": plain,
         "power": words.power,
         "log_score": words.log_score,
         "needed": words.needed,

@@ -1,31 +1,37 @@
 """A chapter of a report: one check with its words, its figures and the rows of its tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 
 import numpy as np
 
+from .._base.formulas import plain
 from .._base.text import Estimate
 from .._base.types import Floats
 from ..checks import Check, words
-from ..checks.evidence import Tested
+from ..checks.evidence import Direction, Tested
 from ..checks.flaws import Finding, Kind, Trend
 from ..checks.parameters import Parameter
 from ..checks.values import Value
 from ._figures import (
+    EFFECTS,
+    JOINT,
     Figure,
     coverage,
     differences,
     effects,
+    notch,
     of_finding,
     pair,
     ranks,
+    ranks_title,
     single,
     trend,
 )
 
+_MOST_AT_THE_TOP = 3
 _MOST_CURVES = 7
 _MOST_PANELS = 12
 _MOST_VALUES = 500
@@ -93,12 +99,12 @@ class Entry:
     @property
     def headline(self) -> str:
         """The name of the flaw, and where it is."""
-        return words.headline(self.finding)
+        return plain(words.headline(self.finding))
 
     @property
     def size(self) -> str:
         """How large it is, in words."""
-        return words.size_of(self.finding)
+        return plain(words.size_of(self.finding))
 
 
 class Chapter:
@@ -109,10 +115,19 @@ class Chapter:
         name: The name of what was checked.
         key: The beginning of the ids of its figures.
         command: The command that reproduces it.
+        above: The ids of figures before the chapter, by what they show.
     """
 
-    def __init__(self, check: Check, name: str, key: str, command: str) -> None:
+    def __init__(
+        self,
+        check: Check,
+        name: str,
+        key: str,
+        command: str,
+        above: Mapping[str, str] | None = None,
+    ) -> None:
         self.check, self.name, self.key, self.command = check, name, key, command
+        self.above = dict(above or {})
         self._keys = (f"{key}-f{k}" for k in count())
 
     @property
@@ -135,19 +150,37 @@ class Chapter:
         """Whether the p-value is the smallest that the swaps can give."""
         return self.check.p_value * (self.check.n_swaps + 1) < 1.5
 
+    @property
+    def lead(self) -> list[str]:
+        """The worst findings, as sentences."""
+        found = [plain(str(finding)) for finding in self.check.findings[:_MOST_AT_THE_TOP]]
+        return [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in found]
+
+    @property
+    def n_more(self) -> int:
+        """The number of findings that are not at the top."""
+        return max(0, len(self.check.findings) - _MOST_AT_THE_TOP)
+
     @cached_property
     def findings(self) -> list[Entry]:
         """The findings, worst first, each figure once."""
         entries: list[Entry] = []
-        keys: dict[str, str] = {}
+        keys = dict(self.above)
         for finding in self.check.findings:
             figure = of_finding(self.check, finding, next(self._keys))
-            if figure and figure.title in keys:
-                entries.append(Entry(finding, None, keys[figure.title]))
+            if figure and figure.shows in keys:
+                entries.append(Entry(finding, None, keys[figure.shows]))
             else:
                 entries.append(Entry(finding, figure))
-                keys |= {figure.title: figure.key} if figure else {}
+                keys |= {figure.shows: figure.key} if figure else {}
         return entries
+
+    @cached_property
+    def shown(self) -> dict[str, str]:
+        """The ids of the figures above those of no finding, by what they show."""
+        return self.above | {
+            entry.figure.shows: entry.figure.key for entry in self.findings if entry.figure
+        }
 
     @cached_property
     def order(self) -> list[int]:
@@ -162,7 +195,12 @@ class Chapter:
     def joint(self) -> Figure | None:
         """The coverage of all parameters together."""
         joint = self.check.evidence.joint
-        return coverage(joint, next(self._keys)) if joint else None
+        return coverage(joint, next(self._keys)) if joint and not self.joint_above else None
+
+    @property
+    def joint_above(self) -> str | None:
+        """The id of a figure above with the coverage of all parameters together."""
+        return self.shown.get(JOINT)
 
     @cached_property
     def marginals(self) -> Figure:
@@ -172,15 +210,35 @@ class Chapter:
         return differences(few, next(self._keys), len(result.names))
 
     @cached_property
-    def effects(self) -> Figure:
+    def effects(self) -> Figure | None:
         """Bias and width of the parameters."""
-        return effects(self.check, next(self._keys))
+        return None if EFFECTS in self.above else effects(self.check, next(self._keys))
 
     @cached_property
     def panels(self) -> list[Figure]:
         """The ranks of the parameters that are farthest off, one small figure each."""
-        result = self.check.evidence.marginals
-        return [ranks(result, k, next(self._keys), small=True) for k in self.order[:_MOST_PANELS]]
+        return [
+            ranks(self.check, k, next(self._keys), small=True)
+            for k in self.order[:_MOST_PANELS]
+            if self._ranks_title(k) not in self.shown
+        ]
+
+    @property
+    def ranked_above(self) -> list[tuple[str, str]]:
+        """The names of the parameters whose ranks are shown above, and the ids of the figures."""
+        return [
+            (self.check.parameters[k].name, self.shown[self._ranks_title(k)])
+            for k in self.order
+            if self._ranks_title(k) in self.shown
+        ]
+
+    @property
+    def notch(self) -> str:
+        """What a notch in the band of the ranks means, if there is one."""
+        return notch(self.check.evidence.marginals)
+
+    def _ranks_title(self, k: int) -> str:
+        return ranks_title(self.check.parameters[k].name)
 
     @cached_property
     def pair(self) -> Figure | None:
@@ -191,10 +249,21 @@ class Chapter:
 
     @cached_property
     def trends(self) -> list[Figure]:
-        """The strongest of every kind of dependence on the data."""
+        """The strongest of every kind of dependence on the data that no finding shows."""
         evidence = self.check.evidence
         kinds: tuple[Tested[Trend], ...] = (evidence.slopes, evidence.by_data, evidence.widths)
-        return [trend(kind.worst[0], next(self._keys)) for kind in kinds if kind.worst]
+        drawn = [
+            trend(kind.worst[0], next(self._keys), among="the number of such trends")
+            for kind in kinds
+            if kind.worst
+        ]
+        return [figure for figure in drawn if figure.shows not in self.shown]
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The worst directions that fail, of parameters that fail on their own, too."""
+        failing = {p.name for p in self.check.parameters if p.p_value <= self.check.level}
+        return tuple(d for d in self.check.evidence.directions.failed if d.name in failing)
 
     @cached_property
     def rows(self) -> list[ParameterRow]:
@@ -219,6 +288,11 @@ class Chapter:
     def values(self) -> tuple[Value, ...]:
         """The values of parameters that take few, as many as a page can show."""
         return self.check.evidence.values[:_MOST_VALUES]
+
+    @property
+    def n_angles_failed(self) -> int:
+        """The number of families that fail on their own."""
+        return sum(family.adjusted <= self.check.level for family in self.check.families)
 
     @property
     def n_failed(self) -> int:

@@ -8,8 +8,9 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from .. import plots
+from .._base.formulas import plain
 from .._base.text import stated
-from ..checks import Check
+from ..checks import Check, words
 from ..checks.evidence import Pair
 from ..checks.flaws import Finding, Kind, Trend
 from ..ranks import Ranks
@@ -19,8 +20,10 @@ from ._svg import Draw, drawn
 
 _SIZE = (4.4, 3.2)
 _SQUARE = (3.5, 3.3)
+_TALL = (4.4, 4.0)
 _SMALL = (2.15, 1.7)
 _LEVELS = np.linspace(0, 1, 21)
+JOINT, EFFECTS = "Coverage of joint regions", "Bias and width"
 
 _READ_RANKS = (
     "Each truth is ranked among its draws. For accurate posteriors every rank is as likely as "
@@ -28,6 +31,7 @@ _READ_RANKS = (
     "Higher on the right: they lie too low. Higher at both ends: they are too narrow. "
     "Higher in the middle: they are too wide."
 )
+_READ_NOTCH = " Where the band has a notch, the bin has one rank more or fewer than the others."
 _READ_OUTWARD = (
     "Regions that claim to hold the share of truths on the horizontal axis hold the share on the "
     "vertical one. On the diagonal claim and truth agree. Below it the regions hold fewer truths "
@@ -93,6 +97,7 @@ class Figure:
         header: The column names of the table behind it.
         rows: The rows of that table.
         width: The width of the figure in its own units.
+        shows: What it shows: figures that show the same are the same figure.
     """
 
     key: str
@@ -103,6 +108,7 @@ class Figure:
     header: tuple[str, ...]
     rows: tuple[Row, ...]
     width: float
+    shows: str
 
     @property
     def points(self) -> str:
@@ -116,26 +122,26 @@ Numbers = tuple[tuple[str, ...], float, float]
 def _figure(
     draw: Draw,
     key: str,
-    words: tuple[str, str, str],
+    texts: tuple[str, str, str],
     header: tuple[str, ...],
     numbers: Iterable[Numbers],
     size: tuple[float, float] = _SIZE,
 ) -> Figure:
     svg, place = drawn(draw, key, size)
-    rows = tuple(Row(cells, *place(x, y)) for cells, x, y in numbers)
-    title, about, read = words
-    return Figure(key, title, about, read, svg, header, rows, size[0] * 72)
+    rows = tuple(Row(tuple(map(plain, cells)), *place(x, y)) for cells, x, y in numbers)
+    title, about, read = map(plain, texts)
+    header = tuple(map(plain, header))
+    return Figure(key, title, about, read, svg, header, rows, size[0] * 72, shows=texts[0])
 
 
-def coverage(results: Sequence[Result], key: str, *, title: str = "") -> Figure:
+def coverage(results: Sequence[Result], key: str, *, title: str = JOINT) -> Figure:
     """Return expected coverage of all parameters together."""
     mixed = any(result.reading is Reading.MIXED for result in results)
-    about = "; ".join(f"by {result.names[0]}: {result.verdict}" for result in results)
-    words = title or "Coverage of joint regions", about, _READ_MIXED if mixed else _READ_OUTWARD
+    about = "; ".join(f"by {result.names[0]}, {words.holds(result)}" for result in results)
     return _figure(
         lambda ax: plots.coverage(*results, ax=ax),
         key,
-        words,
+        (title, about, _READ_MIXED if mixed else _READ_OUTWARD),
         ("Level", *(result.names[0] for result in results), "95% band"),
         _curve_rows(results[0], [_at_levels(result)[:, 0] for result in results]),
         _SQUARE,
@@ -153,18 +159,40 @@ def differences(result: Result, key: str, n_all: int) -> Figure:
         ((cells[0], *(f"{column[k]:+.1%}" for column in columns)), x, float(columns[0][k]))
         for k, (cells, x, _) in enumerate(_curve_rows(result, columns))
     )
+
+    def draw(ax: Axes) -> None:
+        plots.difference(result, confidence=confidence, ax=ax)
+        if n_all > 1:
+            ax.collections[0].set_label(f"{100 * confidence:.4g}% band = 95% for all {n_all}")
+        ax.legend(
+            frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.17),
+            ncols=2,
+        )  # fmt: skip
+
     return _figure(
-        lambda ax: _legend_aside(plots.difference(result, confidence=confidence, ax=ax)),
+        draw,
         key,
         (f"Coverage of {which}", about, _READ_DIFFERENCE),
         ("Level", *result.names),
         rows,
+        _TALL,
     )
 
 
-def ranks(result: Result, score: int, key: str, *, small: bool = False) -> Figure:
+def ranks(check: Check, score: int, key: str, *, small: bool = False) -> Figure:
     """Return the histogram of the ranks of a parameter."""
-    alone = single(result, score)
+    parameter = check.parameters[score]
+    title = parameter.name if small else ranks_title(parameter.name)
+    about = words.errors(parameter)
+    return _ranks(single(check.evidence.marginals, score), key, title, about, small=small)
+
+
+def ranks_title(name: str) -> str:
+    """Return the title of the histogram of the ranks of a parameter or score."""
+    return f"Ranks of {name}"
+
+
+def _ranks(alone: Result, key: str, title: str, about: str, *, small: bool = False) -> Figure:
 
     def draw(ax: Axes) -> None:
         plots.ranks(alone, ax=ax)
@@ -176,14 +204,19 @@ def ranks(result: Result, score: int, key: str, *, small: bool = False) -> Figur
         ((f"{low:.0%} to {high:.0%}", f"{height:.2f}"), (low + high) / 2, height)
         for low, high, height in zip(edges, edges[1:], heights, strict=False)
     )
-    name = result.names[score]
-    words = name if small else f"Ranks of {name}", alone.verdict, "" if small else _READ_RANKS
+    read = "" if small else f"{_READ_RANKS}{notch(alone)}"
     header = ("Ranks", "Truths, relative to uniform")
-    return _figure(draw, key, words, header, rows, _SMALL if small else _SIZE)
+    return _figure(draw, key, (title, about, read), header, rows, _SMALL if small else _SIZE)
+
+
+def notch(result: Result) -> str:
+    """Return what a notch in the band of a histogram of ranks means, if it has one."""
+    edges = plots.rank_histogram(result)[0] * (result.ranks.n_draws + 1)
+    return _READ_NOTCH if len(set(np.rint(np.diff(edges)).tolist())) > 1 else ""
 
 
 def effects(
-    check: Check, key: str, *, title: str = "Bias and width", others: Sequence[Check] = ()
+    check: Check, key: str, *, title: str = EFFECTS, others: Sequence[Check] = ()
 ) -> Figure:
     """Return bias and width of all parameters, on the axes of several checks if given."""
 
@@ -192,9 +225,9 @@ def effects(
             plots.effects(other, ax=ax)
         limits = ax.axis()
         ax.clear()
-        plots.effects(check, ax=ax)
         if others:
             ax.axis(limits)
+        plots.effects(check, ax=ax)
 
     rows = (
         ((p.name, str(p.bias), str(p.width)), p.bias.value, p.width.value)
@@ -215,10 +248,7 @@ def effects(
 def pair(check: Check, pair: Pair, key: str) -> Figure:
     """Return where truths and draws lie in two parameters."""
     first, second = pair.names
-    about = (
-        f"The truths correlate by {pair.truths:+.2f}, the draws by {pair.draws:+.2f}, "
-        f"{stated('p', pair.p_value, 3)}"
-    )
+    about = f"The truths correlate by {pair.truths:+.2f}, the draws by {pair.draws:+.2f}"
     rows = [
         (("Correlation of the truths", f"{pair.truths:+.2f}"), 1.0, pair.truths),
         (("Correlation of the draws", f"{pair.draws:+.2f}"), 1.0, pair.draws),
@@ -232,19 +262,30 @@ def pair(check: Check, pair: Pair, key: str) -> Figure:
     )
 
 
-def trend(trend: Trend, key: str) -> Figure:
-    """Return how an error changes along a feature of the data or a posterior mean."""
+def trend(trend: Trend, key: str, *, among: str = "") -> Figure:
+    """Return how an error changes along a feature of the data or a posterior mean.
+
+    Arguments:
+        trend: The trend.
+        key: The id of the figure.
+        among: For a caption with its p-value: what that is adjusted for.
+    """
     rows = (
         ((f"{x:.3g}", str(error)), x, error.value)
         for x, error in zip(trend.place, trend.error, strict=True)
     )
     names = " and ".join(trend.names) or "all parameters"
+    about = (
+        f"{trend.what} {trend.low} in the lowest third of the simulations, {trend.high} in the "
+        f"highest"
+    )
+    adjusted = f"; {stated('p', trend.p_value, 3)}, adjusted for {among}" if among else ""
     return _figure(
         lambda ax: plots.trend(trend, ax=ax),
         key,
         (
             f"{trend.what.capitalize()} of {names} along {trend.along}",
-            f"Adjusted for the number of such trends, {stated('p', trend.p_value, 3)}",
+            f"{about}{adjusted}",
             _READ_TREND[trend.what],
         ),
         (trend.along, plots.trend_label(trend)),
@@ -262,12 +303,13 @@ def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
             return pair(check, evidence.pairs.worst[0], key)
         case Kind.SCORE:
             own = [result for result in evidence.joint if result.names == (finding.where,)]
-            return ranks(own[0], 0, key) if own else None
+            title = ranks_title(finding.where or "")
+            return _ranks(own[0], key, title, words.holds(own[0])) if own else None
         case Kind.ROUNDED | Kind.VALUES:
             return None
     if finding.parameters and finding.kind is not Kind.COMBINATION:
         score = evidence.marginals.names.index(finding.parameters[0])
-        return ranks(evidence.marginals, score, key)
+        return ranks(check, score, key)
     return coverage(evidence.joint, key) if evidence.joint else None
 
 
@@ -288,10 +330,6 @@ def _bare(ax: Axes) -> None:
         legend.remove()
     ax.set(xlabel="", ylabel="", xticks=[0, 0.5, 1])
     ax.locator_params(axis="y", nbins=3)
-
-
-def _legend_aside(ax: Axes) -> None:
-    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _at_levels(result: Result) -> np.ndarray:

@@ -13,6 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 
+from .._base.formulas import plain
+
 _STYLE: dict[Any, Any] = {
     "axes.linewidth": 0.7,
     "axes.spines.right": False,
@@ -21,7 +23,6 @@ _STYLE: dict[Any, Any] = {
     "path.simplify_threshold": 0.4,
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "tarpon",  # the same figure gives the same file
-    "text.parse_math": False,  # a name with dollars is a name
     "xtick.major.width": 0.7,
     "ytick.major.width": 0.7,
 }
@@ -44,7 +45,7 @@ _TARGET = re.compile(r"url\(#([^)]+)\)")
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 
 NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-_LONGEST, _LONGEST_NAME = 48, 26
+_LONGEST, _LONGEST_NAME = 48, 30
 
 Draw = Callable[[Axes], object]
 Place = Callable[[float, float], tuple[float, float]]
@@ -68,7 +69,7 @@ def drawn(draw: Draw, key: str, size: tuple[float, float]) -> tuple[Markup, Plac
         names = {*figure.findobj(Annotation), *_in_legend(ax)}
         for text in figure.findobj(Text):
             most = _LONGEST_NAME if text in names else _LONGEST
-            text.set_text(shortened(text.get_text(), most))
+            text.set_text(_fitting(text.get_text(), most))
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     scale = 72 / figure.dpi
 
@@ -82,6 +83,13 @@ def drawn(draw: Draw, key: str, size: tuple[float, float]) -> tuple[Markup, Plac
 def _in_legend(ax: Axes) -> list[Text]:
     legend = ax.get_legend()
     return legend.get_texts() if legend else []
+
+
+def _fitting(text: str, most: int) -> str:
+    """Return text of a figure; if it is too long, its beginning with formulas as plain text."""
+    line = shortened(text, len(text))
+    words = plain(line.replace(r"\$", "$"))
+    return line if len(words) <= most else shortened(words, most).replace("$", r"\$")
 
 
 def shortened(text: str, most: int) -> str:

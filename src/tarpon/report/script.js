@@ -86,10 +86,11 @@
   // A link into a closed part opens it; a printed page has all parts open.
   const open = () => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const part = target && target.closest("details.study");
-    if (part) { part.open = true; target.scrollIntoView(); }
+    if (!target) return;
+    for (let part = target.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+    target.scrollIntoView();
   };
   addEventListener("hashchange", open);
-  addEventListener("beforeprint", () => all("details.study").forEach((part) => { part.open = true; }));
+  addEventListener("beforeprint", () => all("details.study, details.angles").forEach((part) => { part.open = true; }));
   open();
 })();
