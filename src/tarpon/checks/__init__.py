@@ -12,7 +12,7 @@ import numpy as np
 from .. import regions
 from .._base import arguments, arrays, optional
 from .._base.text import Estimate, clean, dropped, stated
-from .._base.types import RNG, Array, ArrayLike
+from .._base.types import RNG, Array, ArrayLike, Floats
 from .._version import __version__
 from ..engine import Engine
 from ..regions import Region, Scores, Values
@@ -32,7 +32,8 @@ from ..simulations import (
 from ..simulations.dropping import Dropping
 from ..simulations.stored import Stored
 from ..simulations.weights import Draws
-from . import families, labellings, learned, power, swaps
+from . import families, labellings, learned, mistakes, power, swaps
+from .advice import Advice, advice
 from .evidence import Evidence, marginal_p_values
 from .features import Features
 from .findings import findings, warnings
@@ -89,6 +90,7 @@ class Check:
         n_swaps: The number of swaps.
         seed: The integer that reproduces this check, as `rng=`.
         evidence: The numbers behind the findings, for tables and figures.
+        advice: What to do next: mistakes that were recognised, then usual causes of the findings.
     """
 
     p_value: float
@@ -105,6 +107,7 @@ class Check:
     n_swaps: int
     seed: int
     evidence: Evidence
+    advice: tuple[Advice, ...]
 
     @property
     def outcome(self) -> str:
@@ -186,6 +189,7 @@ class Check:
                 for name, size in asdict(self.detectable).items()
             },
             "warnings": list(self.warnings),
+            "advice": [asdict(advice) | {"text": str(advice)} for advice in self.advice],
             "n_sims": self.n_sims,
             "draws": asdict(self.draws),
             "n_dropped": self.n_dropped,
@@ -292,7 +296,7 @@ def _checked(
         rng=swapping,
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
         few=few,
-        measure=partial(measure, few=few),
+        measure=partial(_measured, few=few, ends=mistakes.ends(sims)),
         before=judge if judges else None,
     )
     by_product = families.product_families(sums)
@@ -302,13 +306,16 @@ def _checked(
     effects = Effects.of(sims, sums.measured, break_ties, few)
     p_value = min(1.0, combined.p_value / share)
     found = p_value <= level
+    flaws = (
+        *(findings(sims, sums_here, by_family, effects, data, level * share) if found else ()),
+        *(score.finding for score in judged if score.adjusted <= level),
+    )
+    p_value = min([p_value, *(score.adjusted for score in judged)])
+    clear = p_value <= level / _CLEAR
     return Check(
-        p_value=min([p_value, *(score.adjusted for score in judged)]),
+        p_value=p_value,
         level=level,
-        findings=(
-            *(findings(sims, sums_here, by_family, effects, data, level * share) if found else ()),
-            *(score.finding for score in judged if score.adjusted <= level),
-        ),
+        findings=flaws,
         families=_families(by_family, combined, share, judged),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here, few)),
         detectable=power.detectable(sums, by_product, level * share),
@@ -320,7 +327,13 @@ def _checked(
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),
+        advice=advice(sims, effects, sums.measured, flaws if clear else ()),
     )
+
+
+def _measured(sims: Simulations, few: Few, ends: tuple[Floats, Floats]) -> arrays.Results:
+    """Return everything that is measured of the draws of some simulations."""
+    return measure(sims, few) | mistakes.measure(sims, ends)
 
 
 def _families(

@@ -10,7 +10,7 @@ from .power import BIASES, CAUGHT, NARROWINGS, TELLING_BIAS, TELLING_WIDTH, Dete
 if TYPE_CHECKING:
     from . import Check
 
-_MOST_FINDINGS, _MOST_FAMILIES, _MOST_LISTED = 4, 6, 5
+_MOST_FINDINGS, _MOST_FAMILIES, _MOST_LISTED, _MOST_ADVICE = 4, 6, 5, 2
 
 
 def sentence(finding: Finding) -> str:
@@ -212,4 +212,5 @@ def summary(check: "Check") -> str:
     lines += [f"  Warning: {warning}" for warning in check.warnings]
     if check.outcome == "too few to say":
         lines.append(f"  {needed(check)}")
+    lines += [f"  Next: {advice}." for advice in check.advice[:_MOST_ADVICE]]
     return "\n".join(lines)
