@@ -1,5 +1,6 @@
 """Advice: what to do next, from the findings and from mistakes that are recognised."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -68,6 +69,7 @@ def advice(
 
 
 _WHOLE = (Cause.SIMULATIONS, Cause.PARAMETERS, Cause.UNITS)
+_WORST = (Cause.CLIPPED, Cause.LEAK, Cause.NARROW, Cause.BURN_IN, Cause.PULLED, Cause.UNITS)
 
 
 def recognised(
@@ -75,28 +77,30 @@ def recognised(
 ) -> Iterator[Mistake]:
     """Yield the mistakes that are recognised, those that explain most first.
 
-    Those of orders, units and burn-in are looked for in rejected posteriors alone: the order of
-    draws does not matter to accuracy. A wrong order explains all others.
+    Units and burn-in are looked for in rejected posteriors alone: the order of draws does not
+    matter to accuracy. A wrong order explains all others; it is looked for in draws that are
+    uncorrelated with the truths, too, which no test can reject without the data.
     """
-    if rejected and sims.n_sims >= _FEWEST_SIMS:
-        for order in (
-            orders.order_of_simulations(sims, effects),
-            orders.order_of_parameters(effects),
-        ):
-            for mistake in order:
-                yield mistake
-                return
+    rejected = rejected and sims.n_sims >= _FEWEST_SIMS
+    if rejected or not effects.recovered().any():
+        found = (orders.order_of_simulations(sims, effects), orders.order_of_parameters(effects))
+        for mistake in itertools.chain(*found):
+            yield mistake
+            return
+    if rejected:
         lines = list(orders.factors(effects))
         yield from (line for line in lines if line.cause is Cause.UNITS)
     yield from mistakes.at_the_ends(sims, effects, measured)
-    if rejected and sims.n_sims >= _FEWEST_SIMS:
+    if rejected:
         yield from mistakes.burn_in(sims, effects, measured)
         yield from (line for line in lines if line.cause is Cause.PULLED)  # the weakest last
 
 
 def _of_mistake(mistake: Mistake, names: Sequence[str]) -> Advice:
     parameters = tuple(names[k] for k in mistake.parameters)
-    evidence, following = _said(mistake, _listed(parameters))
+    evidence, following = _said(mistake, _listed(parameters), parameters[0])
+    if mistake.cause in _WORST and len(parameters) > 1:
+        evidence += f"; also in {_listed(parameters[1:])}"
     anchor = mistake.cause.value.replace(" ", "-")
     return Advice(
         mistake.cause, parameters, mistake.numbers, evidence, following, f"{PAGE}#{anchor}"
@@ -120,13 +124,13 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _said(mistake: Mistake, names: str) -> tuple[str, str]:
+def _said(mistake: Mistake, names: str, worst: str) -> tuple[str, str]:
     """Return what shows a mistake, and what to do about it."""
     n = mistake.numbers
     match mistake.cause:
         case Cause.SIMULATIONS:
             return (
-                f"Order of simulations? The draws of {names} match truths of other simulations "
+                f"Order of simulations? The draws of {worst} match truths of other simulations "
                 f"(correlation {n['correlation']:.2f}, {n['now']:.2f} as they are)",
                 f"If so, `{mistake.detail}`, and check again",
             )
@@ -138,37 +142,37 @@ def _said(mistake: Mistake, names: str) -> tuple[str, str]:
             )
         case Cause.UNITS:
             return (
-                f"{_CONFUSED[FACTORS[n['factor']]]} Truths of {names} go as {n['slope']:.3g} "
+                f"{_CONFUSED[FACTORS[n['factor']]]} Truths of {worst} go as {n['slope']:.3g} "
                 f"[{n['low']:.3g}, {n['high']:.3g}] times the posterior mean",
                 f"If so, multiply the draws of {names} by {n['factor']:.4g}, and check again",
             )
         case Cause.CLIPPED:
             return (
-                f"Clipped? {_percent(n['share'])} of the draws of {names} are exactly "
+                f"Clipped? {_percent(n['share'])} of the draws of {worst} are exactly "
                 f"{n['value']:.4g}, and no truth is",
                 "Sample in an unbounded parameter, or reject draws outside the prior",
             )
         case Cause.LEAK:
             return (
-                f"Prior leak: {_percent(n['share'])} of the draws of {names} lie outside "
+                f"Prior leak: {_percent(n['share'])} of the draws of {worst} lie outside "
                 f"[{n['low']:.4g}, {n['high']:.4g}], the range of all truths",
                 "Compare the prior of the estimator with that of the truths",
             )
         case Cause.NARROW:
             return (
-                f"Prior too narrow? {_percent(n['share'])} of the truths of {names} lie outside "
+                f"Prior too narrow? {_percent(n['share'])} of the truths of {worst} lie outside "
                 f"[{n['low']:.4g}, {n['high']:.4g}], the range of all draws",
                 "Compare the prior of the estimator with that of the truths",
             )
         case Cause.BURN_IN:
             return (
-                f"Burn-in? The first draws of {names} lie {n['drift']:.2g} posterior sd from the "
+                f"Burn-in? The first draws of {worst} lie {n['drift']:.2g} posterior sd from the "
                 "last ones, in the same direction in most simulations",
                 "Drop the first draws, `samples[len(samples) // 4 :]`, and check again",
             )
         case Cause.PULLED:
             return (
-                f"Pulled towards the prior: truths of {names} deviate {n['slope']:.2f} "
+                f"Pulled towards the prior: truths of {worst} deviate {n['slope']:.2f} "
                 f"[{n['low']:.2f}, {n['high']:.2f}] times as far as posterior means do",
                 "The prior may be too strong, or the data underused: train longer, or give the "
                 "estimator better summaries",

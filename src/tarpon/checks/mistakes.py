@@ -2,8 +2,8 @@ r"""Mistakes: common causes of wrong posteriors that a few numbers give away.
 
 Draws that are clipped or beyond the range of all truths, and truths beyond the range of all draws,
 are looked for in every study, because these tests are exact. Let :math:`q_i` be the share of the
-points of simulation :math:`i`, the truth among them, that lie above the largest truth :math:`t`. If
-truths are points like all others,
+points of simulation :math:`i`, the truth among them, that lie above the largest truth :math:`t`.
+If truths are points like all others,
 
 .. math:: P\Big(\max_i \theta^*_i \le t\Big) = \prod_i (1 - q_i)
 
@@ -19,7 +19,7 @@ of a simulation can come in any order, or in reverse, then
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
@@ -122,15 +122,22 @@ def _shares(block: Block, step: slice, draws: Array) -> tuple[Array | float, Flo
 
 
 def at_the_ends(sims: Simulations, effects: Effects, measured: Results) -> Iterator[Mistake]:
-    """Yield draws that are piled at an end, or points beyond the range of all others."""
+    """Yield draws that are piled at an end, or points beyond the range of all others.
+
+    One mistake of each kind, with the numbers of the parameter that is worst.
+    """
     clipped = list(_clipped(sims, effects, measured))
-    yield from clipped
     piled = {k for mistake in clipped for k in mistake.parameters}
-    yield from (
-        found
-        for found in (*_leaks(sims, effects, measured), *_narrow(sims, effects, measured))
-        if found.parameters[0] not in piled
-    )
+    for every in (clipped, _leaks(sims, effects, measured), _narrow(sims, effects, measured)):
+        found = [
+            mistake
+            for mistake in every
+            if mistake.cause is Cause.CLIPPED or not piled.issuperset(mistake.parameters)
+        ]
+        found.sort(key=lambda mistake: -mistake.numbers["share"])
+        if found:
+            places = dict.fromkeys(k for mistake in found for k in mistake.parameters)
+            yield replace(found[0], parameters=tuple(places))
 
 
 def _leaks(sims: Simulations, effects: Effects, measured: Results) -> Iterator[Mistake]:

@@ -26,7 +26,7 @@ _CLOSE = 0.06  # how much a slope may differ from its factor, as a share
 _WIDTHS = 0.75, 1.33  # of truths about draws times a factor, in sd of those
 _BIAS = 0.5  # the largest bias left after a factor, in posterior sd
 _PULL = 1.1  # the smallest slope that is called a pull
-_HALF = 0.5  # of the pull, at least, acts on the half of the means in the middle
+_INNER = 0.3  # of the pull, at least, acts on the half of the means in the middle
 _NARROW = 0.1  # of the median sd: narrower posteriors weigh no more than that
 
 
@@ -84,8 +84,7 @@ def _inside(truth: Floats, mean: Floats, sd: Floats, value: float) -> bool:
     middle = (mean >= low) & (mean <= high) & (sd > 0)
     if middle.sum() < 3 or np.ptp(mean[middle]) == 0:
         return False
-    inner, error, _ = _line(truth[middle], mean[middle], sd[middle])
-    return inner - 1 > _HALF * (value - 1) and inner - error > 1
+    return _line(truth[middle], mean[middle], sd[middle])[0] - 1 > _INNER * (value - 1)
 
 
 def _factor(value: float, error: float, truth: Floats, mean: Floats, sd: Floats) -> float | None:
