@@ -180,12 +180,18 @@ def main() -> None:
                 print(line, flush=True)
                 lines.append(line)
     if options.write and options.only_check:
-        before, _, _ = PAGE.read_text().partition("| check on |")
+        before, _, after = PAGE.read_text().partition("| check on |")
         table_of_check = "\n".join(lines[2:]).lstrip("\n")
-        PAGE.write_text(before + table_of_check + "\n")
+        PAGE.write_text(before + table_of_check + "\n" + others(after))
     elif options.write:
-        words, heading, _ = PAGE.read_text().partition("## Measured\n\n")
-        PAGE.write_text(words + heading + "\n".join(lines) + "\n")
+        words, heading, after = PAGE.read_text().partition("## Measured\n\n")
+        PAGE.write_text(words + heading + "\n".join(lines) + "\n" + others(after))
+
+
+def others(after: str) -> str:
+    """Return the later sections of a page, which other commands have measured."""
+    _, heading, sections = after.partition("\n## ")
+    return heading + sections
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import binom
 
 import tarpon
-from tarpon.checks import advice, mistakes
+from tarpon.checks import mistakes
+from tarpon.checks.advice import _USUAL
 from tarpon.checks.flaws import Kind
 from tarpon.checks.mistakes import Cause
 from tarpon.checks.slopes import FACTORS, slope
@@ -19,13 +20,11 @@ ROOT = Path(__file__).parents[1]
 STUDIES = runpy.run_path(str(ROOT / "benchmarks" / "advice.py"))
 PLANTED, EXACT, PROBLEMS = STUDIES["PLANTED"], STUDIES["EXACT"], ("normal", "uniform", "skewed")
 FALSE_ALARM = 1e-6
-NAMED = 4e-4  # the largest rate of mistakes named per exact study: the sum of their levels
+NAMED = 1e-4  # the largest rate of mistakes named per exact study: more than all levels together
 
 
-def study(problem="uniform", mistake=None, *, n_sims=200, n_draws=250, n_dims=2, seed=0):
-    rng = np.random.default_rng(seed)
-    draws, truths = EXACT[problem](rng, n_sims, n_draws, n_dims)
-    return draws, truths if mistake is None else PLANTED[mistake][1](draws, truths)[1]
+def study(problem="uniform", *, n_sims=200, n_draws=250, n_dims=2, seed=0):
+    return EXACT[problem](np.random.default_rng(seed), n_sims, n_draws, n_dims)
 
 
 def planted(mistake, problem="uniform", **sizes):
@@ -51,7 +50,6 @@ class TestMistakes:
         found = check(*planted(mistake, problem, n_dims=n_dims))
         assert found.advice[0].cause == cause
         assert found.advice[0].numbers
-        assert found.outcome == "inaccurate" or cause in ("clipped", "prior leak", "narrow prior")
 
     @pytest.mark.parametrize("problem", PROBLEMS)
     @pytest.mark.parametrize("mistake", PLANTED)
@@ -61,23 +59,19 @@ class TestMistakes:
             pytest.skip("needs two parameters" if cause != "prior leak" else "needs a bound")
         assert STUDIES["causes"](*planted(mistake, problem, n_dims=1, seed=3))[:1] == [cause]
 
-    @pytest.mark.parametrize("factor", FACTORS)
+    @pytest.mark.parametrize("factor", [*FACTORS, 3.0])
     def test_of_units_are_told_by_their_factor(self, factor):
         draws, truths = study("skewed", n_sims=500, n_dims=1)
-        line = slope(truths[:, 0], draws.mean(axis=0)[:, 0] / factor, draws.std(axis=0)[:, 0] / abs(factor))  # fmt: skip
-        assert line.factor == factor
-        assert not line.pulled
+        mean, sd = draws.mean(axis=0) / factor, draws.std(axis=0) / abs(factor)
+        line = slope(truths[:, 0], mean[:, 0], sd[:, 0])
+        assert line.factor == (factor if factor in FACTORS else None)
 
-    def test_of_units_are_not_named_where_another_factor_fits(self):
-        draws, truths = study("skewed", n_sims=500, n_dims=1)
-        line = slope(truths[:, 0], draws.mean(axis=0)[:, 0] / 3, draws.std(axis=0)[:, 0] / 3)
-        assert line.factor is None
-
-    def test_of_axes_come_with_the_line_that_puts_them_right(self):
-        draws, truths = study(n_sims=60, n_draws=80)
+    def test_of_axes_are_named_without_data_although_the_check_passes(self):
+        draws, truths = study(n_sims=100, n_draws=80, seed=1)
         wrong = np.ascontiguousarray(draws.swapaxes(0, 1)).reshape(draws.shape)
-        found = check(wrong, truths).advice[0]
-        code = re.search("`samples = (.*)`", found.next)[1]
+        found = check(wrong, truths)
+        assert found.outcome == "no evidence against"
+        code = re.search("`samples = (.*)`", found.advice[0].next)[1]
         np.testing.assert_array_equal(eval(code, {"samples": wrong, "np": np}), draws)
 
     def test_of_a_shift_come_with_the_line_that_puts_them_right(self):
@@ -93,16 +87,16 @@ class TestMistakes:
         assert len(found.advice) == 1  # it explains everything
 
     def test_at_the_ends_are_named_although_the_check_passes(self):
-        draws, truths = study("uniform", n_dims=1, n_sims=400)
+        draws, truths = study("uniform", n_dims=1, n_sims=400, seed=1)
         rare = np.random.default_rng(1).random(size=draws.shape) < 0.04
-        found = check(np.where(rare, 3.01, draws), truths)
+        found = check(np.where(rare, 3 + draws / 100, draws), truths)
         assert found.outcome == "no evidence against"
-        assert causes(found) == [Cause.CLIPPED]
-        assert "are exactly 3.01, and no truth is" in str(found)
+        assert causes(found) == [Cause.LEAK]
+        assert "the range of all truths" in str(found)
 
     def test_of_a_prior_state_the_range_in_the_units_of_the_user(self):
         draws, truths = (
-            1e-70 * points for points in planted("beyond the prior, 8 % of the draws")
+            1e-70 * points for points in planted("beyond the prior, 10 % of the draws")
         )
         found = check(draws, truths).advice[0]
         assert found.cause is Cause.LEAK
@@ -110,7 +104,7 @@ class TestMistakes:
         np.testing.assert_allclose(found.numbers["low"], low)
 
     def test_of_the_ends_are_found_in_weighted_draws(self):
-        draws, truths = planted("beyond the prior, 8 % of the draws")
+        draws, truths = planted("beyond the prior, 10 % of the draws")
         log_weights = np.random.default_rng(0).normal(size=draws.shape[:2])
         of_truths = np.random.default_rng(1).normal(size=len(truths))
         sims = tarpon.Simulations(
@@ -149,7 +143,7 @@ class TestExact:
         assert STUDIES["causes"](np.sort(draws, axis=0), truths) == []
 
     def test_wide_draws_of_an_unbounded_prior_are_no_leak(self):
-        draws, truths = study("normal", n_dims=1)
+        draws, truths = study("normal", n_sims=500, n_dims=1)
         mean = draws.mean(axis=0)
         assert STUDIES["causes"](mean + 3 * (draws - mean), truths) == []
 
@@ -166,9 +160,7 @@ class TestReading:
 
     def test_print_ends_with_at_most_two(self, found):
         lines = str(found).splitlines()
-        assert lines[-1].startswith(
-            "  Next: Draws in log10 and truths in ln? Truths of a and b go"
-        )
+        assert lines[-1].startswith("  Next: Draws in log10 and truths in ln? Truths of a go")
         several = tarpon.check(tarpon.problems.zoo("truncated", rng=1), n_swaps=199, rng=0)
         assert len(several.advice) > 2
         assert str(several).count("  Next: ") == 2
@@ -185,17 +177,19 @@ class TestReading:
     def test_weak_evidence_has_none(self):
         weak = [
             found
-            for seed in range(20)
-            if (found := check(*study("normal", n_sims=50, n_draws=20, seed=seed))).weak
+            for seed in range(3)
+            if (
+                found := check(*study("normal", n_sims=50, n_draws=20, seed=seed), level=0.99)
+            ).weak
         ]
         assert weak
         assert not any(found.advice for found in weak)
 
     def test_every_finding_has_usual_causes_and_every_link_leads_somewhere(self):
-        assert set(advice._USUAL) == set(Kind)
+        assert set(_USUAL) == set(Kind)
         headings = re.findall("^#+ (.*)$", (ROOT / "docs" / "next.md").read_text(), re.MULTILINE)
         anchors = {heading.lower().replace(" ", "-") for heading in headings}
-        assert {anchor for _, _, anchor in advice._USUAL.values()} <= anchors
+        assert {anchor for _, _, anchor in _USUAL.values()} <= anchors
         assert {cause.value.replace(" ", "-") for cause in Cause} <= anchors
 
     def test_keys_in_json_are_documented(self, found):
@@ -207,7 +201,7 @@ class TestReading:
 
     @pytest.mark.parametrize("kind", ["stored", "torch"])
     def test_stored_draws_and_tensors_get_the_same(self, kind, tmp_path):
-        draws, truths = planted("clipped, 5 % of the draws")
+        draws, truths = planted("clipped, 8 % of the draws")
         if kind == "torch":
             other = pytest.importorskip("torch").from_numpy(draws)
         else:

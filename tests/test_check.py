@@ -159,6 +159,11 @@ def trend(what, *names, along="x[1]"):
 
 
 SENTENCES = {
+    "outliers in mass: 0.7% of the draws lie beyond 10 of their own interquartile widths, in 81% "
+    "of the posteriors, and 30.0% [20.0%, 40.0%] of the truths do; means and sds of such draws "
+    "are wrong": Finding(
+        Kind.OUTLIERS, ("mass",), 0.01, size=SIZE, expected=0.007, where="81%"
+    ),
     "biased in mass: the draws lie 0.30 [0.20, 0.40] posterior sd below the truths": Finding(
         Kind.BIASED, ("mass",), 0.01, size=Estimate(-0.3, -0.4, -0.2), direction="below"
     ),

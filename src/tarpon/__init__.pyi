@@ -17,6 +17,7 @@ from .checks import Check as Check
 from .checks import check as check
 from .checks.plan import Plan as Plan
 from .checks.plan import plan as plan
+from .checks.tolerances import Tolerance as Tolerance
 from .diagnostics import hpd as hpd
 from .diagnostics import sbc as sbc
 from .diagnostics import tarp as tarp

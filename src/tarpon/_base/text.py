@@ -16,9 +16,10 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
-    def percent(self) -> str:
+    def percent(self, digits: int = 0) -> str:
         """Return the same in per cent."""
-        return f"{self.value:.0%} [{self.low:.0%}, {self.high:.0%}]"
+        value, low, high = (f"{number:.{digits}%}" for number in (self.value, self.low, self.high))
+        return f"{value} [{low}, {high}]"
 
 
 def clean(words: object, most: int = 200) -> str:

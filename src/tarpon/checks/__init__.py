@@ -19,7 +19,6 @@ from ..regions import Region, Scores, Values
 from ..results import CITATION
 from ..simulations import (
     Simulations,
-    alerts,
     begin,
     dropping_warning,
     given,
@@ -42,6 +41,7 @@ from .learned import Judge, Learned
 from .parameters import Effects, Parameter, measure
 from .power import Detectable
 from .statistics import Combined, combine
+from .tolerances import Margins, Tolerance, margins
 from .trends import label
 from .values import Few, Value
 
@@ -91,6 +91,7 @@ class Check:
         seed: The integer that reproduces this check, as `rng=`.
         evidence: The numbers behind the findings, for tables and figures.
         advice: What to do next: mistakes that were recognised, then usual causes of the findings.
+        margins: The errors that the study leaves possible, if a tolerance was given.
     """
 
     p_value: float
@@ -108,10 +109,16 @@ class Check:
     seed: int
     evidence: Evidence
     advice: tuple[Advice, ...]
+    margins: Margins | None = None
 
     @property
     def outcome(self) -> str:
-        """One of "inaccurate", "no evidence against" and "too few to say"."""
+        """One of "inaccurate", "no evidence against" and "too few to say".
+
+        With a tolerance also "within tolerance", whether or not there is evidence against.
+        """
+        if self.margins and self.margins.within:
+            return "within tolerance"
         if self.p_value <= self.level:
             return "inaccurate"
         telling = self.detectable.telling(self.n_sims)
@@ -120,7 +127,8 @@ class Check:
     @property
     def weak(self) -> bool:
         """Whether the evidence is weak, so that it should be looked for in fresh simulations."""
-        return self.level / _CLEAR < self.p_value <= self.level
+        clear = not self.level / _CLEAR < self.p_value <= self.level
+        return not clear and self.outcome == "inaccurate"
 
     @property
     def exactness(self) -> str:
@@ -197,6 +205,7 @@ class Check:
             "n_swaps": self.n_swaps,
             "seed": self.seed,
             "evidence": self.evidence.to_dict(),
+            "margins": asdict(self.margins) if self.margins else None,
             "version": __version__,
         }
 
@@ -225,6 +234,7 @@ def check(
     names: Sequence[str] | None = None,
     scores: Mapping[str, Score] | None = None,
     summary: Callable[[Array], ArrayLike] | None = None,
+    tolerance: Tolerance | None = None,
     level: float = 0.05,
     n_swaps: int = 999,
     rng: RNG = None,
@@ -248,7 +258,9 @@ def check(
             for draws and truths, or `tarpon.adversaries.Folds()`, which learns a score.
         summary: A function of the observations that returns what matters in them; of stored
             ones it is given a few simulations at a time.
-        level: The level of the test.
+        tolerance: The errors that do not matter, `tarpon.Tolerance()` or others. If all are shown
+            to be smaller, the outcome is "within tolerance", whatever the p-value.
+        level: The level of the test, and one minus the confidence that errors are tolerable.
         n_swaps: The number of swaps; the p-value is at least 1 / (n_swaps + 1).
         rng: A seed or a generator.
         engine: Where blocks are computed, and where their results are kept.
@@ -262,6 +274,8 @@ def check(
         'inaccurate'
     """
     level, own = arguments.probability("level", level), _named(scores)
+    if tolerance is not None:
+        arguments.instance("tolerance", tolerance, Tolerance, "`tarpon.Tolerance(bias=0.1, ...)`")
     judges = {name: score for name, score in own.items() if isinstance(score, Judge)}
     n_swaps = swaps.enough_swaps(n_swaps, level * learned.share_of_families(len(judges)))
     sims = given(samples, theta, x=x, names=names)
@@ -269,12 +283,13 @@ def check(
     swaps.needs_at_least(sims.n_sims, sims.n_draws)
     labellings.affordable_swaps(n_swaps, sims)
     sims, seed = begin("check", sims, engine, rng, n_swaps=n_swaps, scores=own, summary=summary)
-    return _checked(sims, own, _data(sims, summary), level=level, n_swaps=n_swaps, seed=seed)
+    data = _data(sims, summary)
+    return _checked(sims, own, data, tolerance, level=level, n_swaps=n_swaps, seed=seed)
 
 
 def _checked(
-    sims: Simulations, scores: Mapping[str, Score], data: Array | None, *,
-    level: float, n_swaps: int, seed: int,
+    sims: Simulations, scores: Mapping[str, Score], data: Array | None,
+    tolerance: Tolerance | None, *, level: float, n_swaps: int, seed: int,
 ) -> Check:  # fmt: skip
     """Swap truths with draws, and return the answer."""
     swapping, plant, break_ties, learn = np.random.default_rng(seed).spawn(4)
@@ -305,21 +320,25 @@ def _checked(
     sums_here = sums.on_host()
     effects = Effects.of(sims, sums.measured, break_ties, few)
     p_value = min(1.0, combined.p_value / share)
-    found = p_value <= level
-    flaws = (
-        *(findings(sims, sums_here, by_family, effects, data, level * share) if found else ()),
+    found = (
+        *(
+            findings(sims, sums_here, by_family, effects, data, level * share)
+            if p_value <= level
+            else ()
+        ),
         *(score.finding for score in judged if score.adjusted <= level),
     )
     p_value = min([p_value, *(score.adjusted for score in judged)])
-    clear = p_value <= level / _CLEAR
+    left = margins(effects, sims.names or (), sums.ranks, tolerance, level) if tolerance else None
+    matters = p_value <= level / _CLEAR and not (left and left.within)
     return Check(
         p_value=p_value,
         level=level,
-        findings=flaws,
+        findings=found,
         families=_families(by_family, combined, share, judged),
         parameters=effects.parameters(sims.names or (), marginal_p_values(sums_here, few)),
         detectable=power.detectable(sums, by_product, level * share),
-        warnings=warnings(effects, alerts.of_draws(sims), dropping_warning(sims)),
+        warnings=warnings(sims, effects, found, dropping_warning(sims)),
         n_sims=sims.n_sims,
         draws=sims.draws,
         n_dropped=sims.n_dropped,
@@ -327,7 +346,8 @@ def _checked(
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),
-        advice=advice(sims, effects, sums.measured, flaws if clear else ()),
+        advice=advice(sims, effects, sums.measured, found if matters else ()),
+        margins=left,
     )
 
 

@@ -234,6 +234,11 @@ _USUAL = {
     Kind.SKEWED: _SHAPE,
     Kind.TAILS: _SHAPE,
     Kind.SHAPE: _SHAPE,
+    Kind.OUTLIERS: (
+        "draws that diverged, or an estimator that is unstable for some observations",
+        "Look at the simulations with such draws, and remove divergent chains",
+        "outliers",
+    ),
     Kind.OUTSIDE: (
         "modes or tails that the sampler does not reach",
         "Run more chains from different starts, or train on more simulations",

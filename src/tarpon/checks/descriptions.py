@@ -11,6 +11,7 @@ import numpy as np
 
 from .._base.text import Estimate
 from .._base.types import Array, Floats
+from ..ranks import proportion
 from ..simulations import Simulations, alerts
 from .confounders import Remaining
 from .flaws import Finding, Kind
@@ -182,7 +183,8 @@ def _alike(widths: Floats, factor: float) -> bool:
         factor: The factor; by it, the standard errors themselves grow.
     """
     spread = widths.var(axis=1)
-    return bool(spread[0] <= np.quantile(spread[1:], 1 - _DIFFERENT) * max(1.0, factor) ** 4)
+    most = float(np.quantile(spread[1:], 1 - _DIFFERENT)) * max(1.0, factor) ** 4
+    return float(spread[0]) <= most
 
 
 def skewed(rejected: Rejected, p_value: float) -> list[Candidate]:
@@ -214,10 +216,25 @@ def tails(rejected: Rejected, p_value: float) -> list[Candidate]:
     )  # fmt: skip
 
     def left(remaining: Remaining, others: Sequence[Candidate]) -> float:
-        widths = any(other.finding.kind is Kind.WIDTH_BY_DATA for other in others)
-        return 1.0 if widths else remaining.tails
+        instead = {Kind.WIDTH_BY_DATA, Kind.OUTLIERS}
+        return 1.0 if any(o.finding.kind in instead for o in others) else remaining.tails
 
     return [Candidate(finding, left)]
+
+
+def outliers(rejected: Rejected, p_value: float) -> list[Candidate]:
+    """Describe draws that are outliers more often than truths."""
+    sums, n_sims = rejected.sums.moments["outliers"][0, 0], rejected.sims.n_sims
+    found = [one for one in rejected.effects.outliers if sums[one.dim] < 0]
+    if not found:
+        return []  # it is the truths, which other findings describe
+    worst = min(found, key=lambda one: sums[one.dim])
+    finding = Finding(
+        Kind.OUTLIERS, rejected.names(worst.dim), p_value,
+        size=proportion(worst.n_truths, n_sims), unit="share of the truths",
+        expected=worst.share, where=f"{worst.posteriors:.0%}",
+    )  # fmt: skip
+    return [Candidate(finding)]
 
 
 def _mean(values: Floats) -> Estimate:

@@ -20,6 +20,7 @@ from ..regions import (
 )
 from ..simulations import Simulations, units
 from ..simulations.blocks import Block
+from . import outliers
 from .features import Features, features
 from .labellings import MOST_CHOSEN, Part, Plants
 from .products import PRODUCTS, apart
@@ -54,6 +55,7 @@ SEES = {
     "data width": "the width depends on the data; without them, on posterior means",
     "density": "the estimator's own density is wrong",
     "ties": "truths and draws are rounded differently",
+    "outliers": "draws lie far from all others more often than truths do, or truths do",
     "values": "a value of a discrete parameter is drawn too often or too rarely",
     "products": "the bias of a parameter depends on a product of two features of the data",
     "one width": "the width of one parameter depends on the data, or on its own mean and width",
@@ -115,6 +117,8 @@ def parts(
         ranked["residuals"] = Part(Residuals())
     if sims.log_prob_samples is not None:
         ranked["density"] = Part(HighestDensity())
+    if outliers.are_there(sims):
+        ranked["outliers"] = Part(outliers.Outliers(), ranked=False)
     if few:
         ranked["values"] = Part(few, ranked=False)
     own = {
@@ -198,6 +202,9 @@ def moment_families(sums: Sums) -> dict[str, Floats]:
         families["density"] = log_ratio(moments["density"][:, :3, 0]).sum(axis=1)
     if sums.share_tied > _TIED:
         families["ties"] = log_ratio(sums.ties)
+    if "outliers" in moments:
+        beyond = moments["outliers"]
+        families["outliers"] = any_of(beyond[:, 0], beyond[:, 1])
     if "values" in moments:
         families["values"] = any_of(moments["values"][:, 0], moments["values"][:, 1])
     for name in sums.own:

@@ -1,13 +1,13 @@
 """Findings: which flaws the swap test names, without those that simpler ones explain."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from .._base.types import Array, Floats
 from ..ranks import proportion
-from ..simulations import Simulations
-from . import dependences, descriptions
+from ..simulations import Simulations, alerts
+from . import dependences, descriptions, words
 from .descriptions import Candidate, Describe, Rejected
 from .flaws import Finding, Kind
 from .parameters import Effects
@@ -15,6 +15,7 @@ from .statistics import adjusted, any_of, log_mean_exp, log_ratio, row_p_values,
 from .swaps import Sums
 
 _FEWEST_FOR_RECOVERY = 20
+_MOST_OUTLIERS = 3  # parameters whose outliers are worth a warning
 # A flaw may be named although its adjusted p-value is above the level, or although another flaw
 # casts it as a shadow, but then its own p-value must be this many times below the level.
 _STRICTER = 5
@@ -28,6 +29,7 @@ _SHADOWS = {
     Kind.BIASED: _OTHERS,
     Kind.OVERCONFIDENT: _OTHERS,
     Kind.UNDERCONFIDENT: _OTHERS,
+    Kind.OUTLIERS: {Kind.TAILS},
     Kind.TAILS: {Kind.SKEWED, Kind.DEPENDENCE, Kind.COMBINATION, Kind.WIDTH_BY_DATA},
     Kind.SKEWED: {Kind.DEPENDENCE},
     Kind.BIAS_BY_DATA: {Kind.UNUSED_DATA, Kind.CORRELATION_BY_DATA, Kind.WIDTH_BY_DATA},
@@ -58,16 +60,26 @@ def findings(
     return (*named, *_outside(rejected))
 
 
-def warnings(effects: Effects, of_draws: tuple[str, ...], dropped: str | None) -> tuple[str, ...]:
+def warnings(
+    sims: Simulations, effects: Effects, found: Sequence[Finding], dropped: str | None
+) -> tuple[str, ...]:
     """Return warnings about the draws, whatever the test says.
 
     Arguments:
+        sims: The simulations.
         effects: What was measured of the draws.
-        of_draws: The warnings about draws that repeat or look like a chain.
+        found: The findings, which need no warning.
         dropped: The warning about dropped simulations, if dropping does not look random.
     """
     told = [dropped] if dropped else []
-    told += [said[:1].upper() + said[1:] for said in of_draws]
+    told += [said[:1].upper() + said[1:] for said in alerts.of_draws(sims)]
+    names = dict(enumerate(sims.names or ()))
+    known = [name for one in found if one.kind is Kind.OUTLIERS for name in one.parameters]
+    told += [
+        words.outlying(one, names[one.dim], sims.n_sims)
+        for one in effects.outliers[:_MOST_OUTLIERS]
+        if names[one.dim] not in known
+    ]
     if len(effects.truth) >= _FEWEST_FOR_RECOVERY and not effects.recovered().any():
         told.append(
             "The draws are uncorrelated with the truths in every parameter: the estimator "
@@ -185,6 +197,8 @@ def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats,
         yield families["combinations"], dependences.combination
     if "triples" in families:
         yield families["triples"], dependences.dependence
+    if "outliers" in families:
+        yield families["outliers"], descriptions.outliers
     if "ties" in families:
         yield families["ties"], descriptions.rounded
     if "values" in families:

@@ -14,6 +14,7 @@ class Kind(StrEnum):
     UNDERCONFIDENT = "underconfident"
     SKEWED = "skewed"
     TAILS = "wrong tails"
+    OUTLIERS = "outliers"
     BIAS_BY_DATA = "bias by data"
     WIDTH_BY_DATA = "width by data"
     IGNORES_DATA = "ignores the data"
@@ -67,16 +68,16 @@ class Finding:
         p_value: Exact, and adjusted for the number of flaws that are looked for.
         size: How large it is, with its 95 % interval, if one number says so: the bias, the
             scatter of the truths, their correlation, skewness or kurtosis, what data explain of
-            them, the share of them beyond all draws or with a value; of errors that depend on
-            something, how much they change from its lowest third to its highest.
+            them, the share of them beyond all draws, far from them or with a value; of errors
+            that depend on something, how much they change from its lowest third to its highest.
         unit: The unit of the size.
         expected: What the size of accurate posteriors would be.
         direction: Where the draws lie (`"above"` or `"below"` the truths), on which side they
             miss a tail, what their tails are (`"heavy"` or `"light"`), whether a value is drawn
             `"too often"` or `"too rarely"`, or what a learned score has learned.
         where: What the flaw depends on, for example `"x[0]"`; the data that are not used; the
-            combination of parameters; the value of a parameter that takes few; or the name of
-            your own score.
+            combination of parameters; the share of posteriors with outliers; the value of a
+            parameter that takes few; or the name of your own score.
         sizes: The sizes in all of the parameters, if there are several.
         trend: How the error changes with what it depends on.
     """

@@ -32,7 +32,7 @@ from ..simulations import Simulations, unit_of
 from ..simulations.blocks import Block
 from .parameters import Effects
 
-LEVEL = 1e-4  # the largest false-alarm rate per study of the tests at the ends
+LEVEL = 1e-5  # the largest false-alarm rate per study of the tests at the ends
 _BURN_IN_LEVEL = 1e-6  # burn-in is either obvious or harmless
 _DRAWS = 256  # draws per simulation that are looked at
 _EDGE, _AT_EDGE, _FEWEST_AT_EDGE = 0.05, 0.02, 4  # of the truths' range, of the truths

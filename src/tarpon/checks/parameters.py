@@ -15,9 +15,11 @@ from ..ranks import Ranks, broken, counts, held
 from ..regions import HalfLines
 from ..simulations import Simulations, weights
 from ..simulations.blocks import Block
+from . import outliers
 from .values import Few, Shares
 
 _CLEAR = 3  # times the noise from which a parameter counts as informed, or recovered
+_FEW = 0.01  # the share of posteriors from which on their outliers are worth a word
 _LEFT_OUT = 64  # unweighted draws, at least, that are compared with all the others
 
 
@@ -26,6 +28,8 @@ class Parameter:
     r"""The errors of one parameter, with 95 % intervals.
 
     From :math:`z_i = (\theta^*_i - \bar\theta_i) / \sigma_i` with the mean and sd of the draws.
+    Outliers, beyond ten interquartile widths from the median, are left out, of the truths at most
+    as many as there should be by the draws.
 
     Arguments:
         name: Its name.
@@ -49,6 +53,23 @@ class Parameter:
     p_value: float
 
 
+@dataclass(frozen=True)
+class Outlying:
+    """The outliers of a parameter.
+
+    Arguments:
+        dim: The place of the parameter.
+        share: The share of the draws that are outliers.
+        posteriors: The share of the posteriors that have one.
+        n_truths: The number of truths that are.
+    """
+
+    dim: int
+    share: float
+    posteriors: float
+    n_truths: int
+
+
 @dataclass(frozen=True, eq=False)
 class Effects:
     """Means, widths and ends of the draws of all simulations, `(n_sims, n_dims)` each.
@@ -59,6 +80,7 @@ class Effects:
         sd: Their standard deviations.
         square: The mean square of a draw about the mean of the others, in sd of the others.
         outside: Whether the truth lies beyond all draws.
+        outlying: The share of the draws that are outliers, which the mean and sd leave out.
         ess: The effective sample size of a typical simulation.
         ranks: The ranks of the truths among the draws, parameter by parameter.
         few: The parameters that take few values, by their places.
@@ -69,6 +91,7 @@ class Effects:
     sd: Floats
     square: Floats
     outside: Array
+    outlying: Floats
     ess: float
     ranks: Ranks
     few: dict[int, Shares] = field(default_factory=dict)
@@ -84,41 +107,69 @@ class Effects:
             k: Shares(few.values[k], of_k, truth[:, k], mean[:, k], sd[:, k] ** 2, ess)
             for k, of_k in few.split(measured.get("shares"))
         }
-        square, outside = measured["square"], measured["outside"]
-        return cls(truth, mean, sd, square, outside, ess, broken(measured, sims, rng), shares)
+        return cls(
+            truth, mean, sd, measured["square"], measured["outside"], measured["outlying"], ess,
+            broken(measured, sims, rng), shares,
+        )  # fmt: skip
 
     @cached_property
     def z(self) -> Floats:
         """The truths about the mean of their draws, in sd of the draws; 0 where that is 0."""
         return (self.truth - self.mean) / np.where(self.sd > 0, self.sd, np.inf)
 
+    @cached_property
+    def counted(self) -> Array:
+        """Which truths count in bias and width: of outliers, as many less as draws have."""
+        counted = np.ones(self.truth.shape, dtype=bool)
+        for k in np.flatnonzero(self.outlying.any(axis=0)):
+            expected, far = self.outlying[:, k].sum(), abs(self.z[:, k])
+            most = int(np.ceil(expected + 3 * np.sqrt(expected)))
+            out = np.argsort(far)[::-1][:most]
+            counted[out[far[out] > outliers.IN_SD], k] = False
+        return counted
+
+    @cached_property
+    def outliers(self) -> list[Outlying]:
+        """The parameters that have outliers in more than a few posteriors, most of them first."""
+        share, posteriors = self.outlying.mean(axis=0), (self.outlying > 0).mean(axis=0)
+        truths = (abs(self.z) > outliers.IN_SD).sum(axis=0)
+        return [
+            Outlying(int(k), float(share[k]), float(posteriors[k]), int(truths[k]))
+            for k in np.argsort(-share, kind="stable")
+            if posteriors[k] > _FEW
+        ]
+
     @property
     def tested(self) -> list[tuple[int, float | None]]:
         """The parameters and values that are tested, `None` for all values of one."""
         return Few({k: shares.values for k, shares in self.few.items()}).tested
 
-    def bias(self, k: int) -> Estimate:
-        """Return how far the draws of a parameter lie above its truths, in posterior sd."""
-        if k in self.few:
-            return self.few[k].bias()
-        z = -self.z[:, k]
-        half = 1.96 * z.std(ddof=1) / np.sqrt(len(z))
-        return Estimate(float(z.mean()), float(z.mean() - half), float(z.mean() + half))
+    def bias(self, k: int, z: float = 1.96) -> Estimate:
+        """Return how far the draws of a parameter lie above its truths, in posterior sd.
 
-    def width(self, k: int | None = None) -> Estimate:
+        Its interval reaches `z` standard errors to both sides.
+        """
+        if k in self.few:
+            return self.few[k].bias(z)
+        above = -self.z[self.counted[:, k], k]
+        mean, half = above.mean(), z * above.std(ddof=1) / np.sqrt(len(above))
+        return Estimate(float(mean), float(mean - half), float(mean + half))
+
+    def width(self, k: int | None = None, z: float = 1.96) -> Estimate:
         """Return the factor of one parameter, or of all together that take many values."""
         many = [j for j in range(self.truth.shape[1]) if j not in self.few]
         if k in self.few or not many:
-            return self.few[min(self.few) if k is None else k].width()
+            return self.few[min(self.few) if k is None else k].width(z)
         ks = many if k is None else [k]
-        z = self.z[:, ks]
-        square = np.square(z - z.mean(axis=0)).mean(axis=1)
+        above = np.where(self.counted[:, ks], self.z[:, ks], np.nan)
+        each = np.square(above - np.nanmean(above, axis=0))
+        square = np.nanmean(each[~np.isnan(each).all(axis=1)], axis=1)
         n, draws = len(square), self.square[:, ks].mean()
         # Draws are measured by one draw less than truths are.
         expected = draws * _of_normal(self.ess) / _of_normal(self.ess - 1)
         factor = np.sqrt(square.mean() * n / (n - 1) / (expected or np.inf))
         relative = square.std(ddof=1) / np.sqrt(n) / max(2 * square.mean(), 1e-300)
-        ratio = np.exp(1.96 * relative)
+        ratio = np.exp(z * relative)
         return Estimate(float(factor), float(factor / ratio), float(factor * ratio))
 
     def correlation(self, a: int, b: int) -> Estimate:
@@ -170,6 +221,7 @@ class Effects:
             sd=self.sd[sims],
             square=self.square[sims],
             outside=self.outside[sims],
+            outlying=self.outlying[sims],
             ranks=Ranks(self.ranks.values[sims], self.ranks.n_draws),
             few={k: shares.subset(sims) for k, shares in self.few.items()},
         )
@@ -203,20 +255,30 @@ def measure(sims: Simulations, few: Few = Few()) -> Results:
 def _measure(block: Block) -> Results:
     draws, truth = double(block.points[1:]), block.points[0]
     share = _shares(block, draws)
-    mean = (share * draws).sum(axis=0)
+    mean, variance = _moments(draws, share)
+    ess = 1 / (share**2).sum(axis=0)[:, 0]
+    share, outlying = outliers.without(draws, share, mean, variance**0.5, weighted=block.weighted)
+    if outlying.any():
+        mean, variance = _moments(draws, share)
     deviation = draws - mean
-    variance = (share * deviation**2).sum(axis=0)
     alike = (share**2).sum(axis=0)  # the chance that two draws by weight are the same
-    low, high = _ends(draws, share)
+    low, high = _ends(draws, _shares(block, draws))
     left_out = slice(None, None, 1 if block.weighted else max(1, len(draws) // _LEFT_OUT))
     measured = {
         "mean": mean,
         "sd": (variance / (1 - alike).clip(min=1e-9)) ** 0.5,
         "square": _left_out(share[left_out], deviation[left_out], variance, alike),
         "outside": (truth < low) | (truth > high),
-        "ess": 1 / alike[:, 0],
+        "outlying": outlying,
+        "ess": ess,
     }
     return {name: host(values) for name, values in measured.items()}
+
+
+def _moments(draws: Array, share: Array) -> tuple[Array, Array]:
+    """Return the mean and the variance of draws, each by its share."""
+    mean = (share * draws).sum(axis=0)
+    return mean, (share * (draws - mean) ** 2).sum(axis=0)
 
 
 def _shares(block: Block, draws: Array) -> Array:

@@ -32,7 +32,7 @@ from .statistics import components, standardise
 
 _DATA_PER_SUM, _DATA_PER_LARGE_SUM = 2, 8  # how many times larger than its sums a part is
 _LARGE_SUMS = 64 * 2**20
-_RARE = 3.0  # the variance of the number of truths with a value that counts half
+_RARE = 3.0  # the variance of a number of truths that counts half
 _FEWEST_SIMS, FEWEST_DRAWS = 2, 5
 
 
@@ -171,8 +171,8 @@ def _in_units(
     found = dict(totals.products)
     marginals, ties = totals.moments["marginals"], found.pop("ties")
     moments = {name: standardise(values, n_rows) for name, values in totals.moments.items()}
-    if "values" in moments:
-        moments["values"] *= _frequent(totals.moments["values"][:n_rows, 0])
+    for name in moments.keys() & {"values", "outliers"}:
+        moments[name] *= _frequent(totals.moments[name][:n_rows, 0])
     if not sims.weighted:  # only unweighted ranks have moments that are known beforehand
         moments["marginals"] = marginals / float(np.sqrt(n_sims))
     unit = _unit(marginals, recipe.table, n_sims)
@@ -201,9 +201,9 @@ def _in_units(
 
 
 def _frequent(counts: Array) -> Array:
-    """Return factors of standardised counts, `(n_values,)`: near 0 for values that are rare.
+    """Return factors of standardised counts of truths: near 0 for what is rare.
 
-    A single truth would be many standard deviations, in swaps too, and hide all other values.
+    A single truth would be many standard deviations, in swaps too, and hide all others.
     """
     about = counts - counts.mean(axis=0)
     variance = (about * about).mean(axis=0)

@@ -215,7 +215,7 @@ class Shares:
         least = np.diff(self.values).min() ** 2 / (self.ess * len(self.truth))
         return float(max(self.variance.mean() * (1 + 1 / self.ess), least))
 
-    def bias(self) -> Estimate:
+    def bias(self, z: float = 1.96) -> Estimate:
         """Return how far the draws lie above the truths, in posterior sd pooled over simulations.
 
         The error is never smaller than that of accurate posteriors: if a rare value never
@@ -223,10 +223,10 @@ class Shares:
         """
         error, scale = self.mean - self.truth, np.sqrt(self.expected)
         variance = max(float(error.var(ddof=1)), self.expected)
-        value, half = float(error.mean()) / scale, 1.96 * np.sqrt(variance / len(error)) / scale
+        value, half = float(error.mean()) / scale, z * np.sqrt(variance / len(error)) / scale
         return Estimate(*(float(end) for end in (value, value - half, value + half)))
 
-    def width(self) -> Estimate:
+    def width(self, z: float = 1.96) -> Estimate:
         """Return how much more widely the truths scatter than the draws, over all simulations."""
         error = self.truth - self.mean
         square, n = np.square(error - error.mean()) * len(error) / (len(error) - 1), len(error)
@@ -234,7 +234,7 @@ class Shares:
         fourth = (self.draws * (self.values - self.mean[:, None]) ** 4).sum(axis=1)
         known = float((fourth - self.variance**2).clip(min=0).mean())
         variance = max(float((square - ratio * self.variance).var(ddof=1)), known)
-        half = 1.96 * np.sqrt(variance / n) / self.expected
+        half = z * np.sqrt(variance / n) / self.expected
         ends = (ratio, max(ratio - half, 0.0), ratio + half)
         return Estimate(*(float(np.sqrt(end)) for end in ends))
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from .._base.text import Estimate, dropped, stated, unsigned
 from .flaws import Finding, Kind
+from .outliers import WIDTHS
+from .parameters import Outlying
 from .power import BIASES, CAUGHT, NARROWINGS, TELLING_BIAS, TELLING_WIDTH, Detectable
 
 if TYPE_CHECKING:
@@ -72,6 +74,12 @@ def size_of(finding: Finding) -> str:
                 f"the tails of the draws are too {direction}; the truths have an excess kurtosis "
                 f"of {size} among them"
             )
+        case Kind.OUTLIERS if size:
+            return (
+                f"{_rare(finding.expected)} of the draws lie beyond {WIDTHS:g} of their own "
+                f"interquartile widths, in {finding.where} of the posteriors, and "
+                f"{size.percent(1)} of the truths do; means and sds of such draws are wrong"
+            )
         case Kind.BIAS_BY_DATA | Kind.WIDTH_BY_DATA | Kind.CORRELATION_BY_DATA | Kind.DEPENDENCE:
             return along(finding)
         case Kind.IGNORES_DATA:
@@ -98,6 +106,21 @@ def size_of(finding: Finding) -> str:
                 f"{size.percent()} of the truths lie beyond all draws, not {finding.expected:.1%}"
             )
     return _PLAIN.get(finding.kind, "")
+
+
+def outlying(found: Outlying, name: str, n_sims: int) -> str:
+    """Return what is to be known of draws that are far from all others."""
+    return (
+        f"{_rare(found.share)} of the draws of {name} lie beyond {WIDTHS:g} of their own "
+        f"interquartile widths, in {found.posteriors:.0%} of the posteriors, and {found.n_truths} "
+        f"of {n_sims} truths do (expected: {n_sims * found.share:.1f}). They move the means and "
+        f"sds of the draws; the sizes here leave them out."
+    )
+
+
+def _rare(share: float | None) -> str:
+    """Return a small share in per cent."""
+    return f"{100 * (share or 0.0):.2g}%"
 
 
 def _each(finding: Finding) -> str:
@@ -189,6 +212,32 @@ def seen_by(check: "Check") -> str:
     return ", ".join(seen[:_MOST_FAMILIES]) or "only the combined test"
 
 
+def tolerated(check: "Check") -> str:
+    """Return how large errors can be, beside what is tolerated."""
+    margins = check.margins
+    assert margins is not None
+    bias, width, coverage = (
+        (f"{unit * margin.most:.2g}", f"{unit * limit:.2g}")
+        for (margin, limit), unit in zip(margins.kinds.values(), (1, 100, 100), strict=True)
+    )
+    shown = (
+        f"biases are at most {bias[0]} sd (tolerance {bias[1]})",
+        f"widths are right within {width[0]}% ({width[1]}%)",
+        f"coverage within {coverage[0]}% ({coverage[1]}%)",
+    )
+    bound = f"With {margins.confidence:.0%} confidence, {', '.join(shown[:-1])} and {shown[-1]}"
+    average = "on average over observations; single posteriors may be further off"
+    if check.outcome == "within tolerance":
+        measurably = "There is evidence against them, but the errors are too small to matter. "
+        return f"{measurably if check.p_value <= check.level else ''}{bound}, {average}."
+    if margins.beyond:
+        worst = " and ".join(
+            f"{kind} of {getattr(margins, kind).worst}" for kind in margins.beyond
+        )
+        return f"By more than the tolerance: {worst}. {bound}, {average}."
+    return f"Not shown to be within the tolerance. {bound}, {average}."
+
+
 def summary(check: "Check") -> str:
     """Return what a colleague would say about a check."""
     n_parameters, n_more = len(check.parameters), len(check.findings) - _MOST_FINDINGS
@@ -198,6 +247,8 @@ def summary(check: "Check") -> str:
         f"{check.n_swaps} swaps), {check.n_sims} simulations{dropped(check.n_dropped)} × "
         f"{check.draws} × {n_parameters} parameter{'s' * (n_parameters > 1)}"
     ]
+    if check.margins:
+        lines.append(f"  {tolerated(check)}")
     if check.weak:
         lines.append(
             "  Repeat with fresh simulations: of accurate posteriors, "

@@ -52,13 +52,14 @@ class Options:
     fail_on: str = "inaccurate"
     max_bias: float | None = None
     max_width_error: float | None = None
+    tolerance: tuple[float, ...] | None = None
 
     @property
     def lasting(self) -> dict[str, Any]:
         """The options that `merge` takes from the folder of a test."""
         names = (
             "level", "rng", "on_invalid", "arrays", "most_bytes", "n_swaps", "fail_on", "max_bias",
-            "max_width_error",
+            "max_width_error", "tolerance",
         )  # fmt: skip
         theta = None if self.theta is None else str(Path(self.theta).absolute())
         return {name: getattr(self, name) for name in names} | {"theta": theta}
@@ -107,12 +108,15 @@ def run_check(files: tuple[Path, ...], options: Options) -> NoReturn:
 
 def _checked(file: Path, options: Options) -> Check:
     from ..checks import check
+    from ..checks.tolerances import Tolerance
 
     sims = _loaded(file, options)
+    tolerance = None if options.tolerance is None else Tolerance(*options.tolerance)
     with _engine("check", file, options) as engine:
         return check(
-            sims, level=options.level, n_swaps=options.n_swaps, rng=options.rng, engine=engine
-        )
+            sims, tolerance=tolerance, level=options.level, n_swaps=options.n_swaps,
+            rng=options.rng, engine=engine,
+        )  # fmt: skip
 
 
 def _loaded(file: Path, options: Options) -> Simulations:
@@ -191,6 +195,8 @@ def _write_report(path: Path, checks: dict[Path, Check], options: Options) -> No
     from ..report import write
 
     more = "" if options.on_invalid == "raise" else f" --on-invalid {options.on_invalid}"
+    if options.tolerance is not None:
+        more += f" --tolerance {','.join(f'{limit:g}' for limit in options.tolerance)}"
     commands = [
         f"tarpon check {shlex.quote(str(file))} --rng {check.seed} --level {check.level} "
         f"--n-swaps {check.n_swaps}{more}"

@@ -56,6 +56,21 @@ class _Named(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return role, name or None
 
 
+class _Limits(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """The largest bias, width error and perhaps coverage error as `0.1,0.1,0.05`."""
+
+    name = "bias,width[,coverage]"
+
+    def convert(self, value: Any, *_: Any) -> tuple[float, ...]:
+        try:
+            limits = tuple(float(number) for number in value.split(","))
+        except ValueError:
+            limits = ()
+        if len(limits) not in (2, 3) or not min(limits) > 0:
+            self.fail(f"{value!r} is not BIAS,WIDTH or BIAS,WIDTH,COVERAGE, like 0.1,0.1,0.05.")
+        return limits
+
+
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 _plot = a_figure("--plot", "Write a figure here.")
 _from_file = options(
@@ -116,8 +131,14 @@ sbc = _classical(
 @an_option(
     "--fail-on",
     "When to exit with 1: doubt includes too few simulations to say.",
-    type=click.Choice(["inaccurate", "doubt", "never"]),
+    type=click.Choice(["inaccurate", "doubt", "not within tolerance", "never"]),
     default="inaccurate",
+)
+@an_option(
+    "--tolerance",
+    "The largest bias in posterior sd, and errors of widths and coverage as fractions, that do "
+    "not matter.",
+    type=_Limits(),
 )
 @a_size("--max-bias", "Exit with 1 if a parameter is clearly off by more, in posterior sd.")
 @a_size("--max-width-error", "Exit with 1 if a width is clearly off by more, as a fraction.")
@@ -134,6 +155,7 @@ def check(files: tuple[Path, ...], **given: Any) -> None:
     Example:  tarpon check draws.npz --report report.html
               tarpon check flow.npz diffusion.npz --report report.html
               tarpon check draws.npz --quiet --max-width-error 0.2
+              tarpon check draws.npz --tolerance 0.1,0.1
     """
     run_check(files, Options(**given))
 

@@ -14,6 +14,7 @@ __all__ = ["FAIL_ON", "Failure", "Gate", "InaccurateError"]
 FAIL_ON = {
     "inaccurate": ("inaccurate",),
     "doubt": ("inaccurate", "too few to say"),
+    "not within tolerance": ("inaccurate", "too few to say", "no evidence against"),
     "never": (),
 }
 
@@ -27,8 +28,8 @@ class Failure:
     """A reason why posteriors fail a gate; `str` gives its sentence.
 
     Arguments:
-        kind: The outcome of the check, `"inaccurate"` or `"too few to say"`; or the error of a
-            parameter that is too large, `"bias"` or `"width"`.
+        kind: The outcome of the check, for example `"inaccurate"`; or the error of a parameter
+            that is too large, `"bias"` or `"width"`.
         sentence: The reason in words.
         parameter: The name of the parameter, if any.
         size: Its bias in posterior sd, or the scatter of its truths in widths of the draws.
@@ -54,7 +55,8 @@ class Gate:
 
     Arguments:
         fail_on: `"inaccurate"` stops posteriors that the test rejects, `"doubt"` also those with
-            too few simulations to say, and `"never"` leaves it to the sizes below.
+            too few simulations to say, `"not within tolerance"` all that are not shown to be
+            within the `tolerance` of the check, and `"never"` leaves it to the sizes below.
         max_bias: The largest bias of a parameter, in posterior sd.
         max_width_error: The largest error of a width, as a fraction: 0.2 lets truths scatter
             between 0.8 and 1.2 times as widely as draws.
@@ -78,6 +80,11 @@ class Gate:
     def failures(self, check: Check) -> tuple[Failure, ...]:
         """Return the reasons why a check fails; nothing if it passes."""
         arguments.instance("check", check, Check, "what `tarpon.check` returns")
+        if self.fail_on == "not within tolerance" and check.margins is None:
+            raise ValueError(
+                "`fail_on='not within tolerance'` needs a check with a tolerance: "
+                "`tarpon.check(..., tolerance=tarpon.Tolerance())`."
+            )
         failures = [failure for row in check.parameters for failure in self._too_large(row)]
         if check.outcome in FAIL_ON[self.fail_on]:
             flaw = f": {check.findings[0]}" if check.findings else ""

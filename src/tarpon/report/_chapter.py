@@ -31,6 +31,7 @@ _MOST_PANELS = 12
 _MOST_VALUES = 500
 _HEADLINES = {
     "inaccurate": "These posteriors are inaccurate.",
+    "within tolerance": "These posteriors are within tolerance.",
     "no evidence against": "No evidence against these posteriors.",
     "too few to say": "Too few simulations to say.",
 }
@@ -126,8 +127,8 @@ class Chapter:
 
     @property
     def caveat(self) -> str:
-        """What follows from the errors that could have been missed."""
-        return _CAVEATS[self.outcome]
+        """What follows from the errors that could have been missed, or that are tolerated."""
+        return words.tolerated(self.check) if self.check.margins else _CAVEATS[self.outcome]
 
     @property
     def smallest(self) -> bool:

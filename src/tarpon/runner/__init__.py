@@ -10,6 +10,7 @@ from .._base.progress import Progress, shown
 from .._base.types import RNG
 from .._version import __version__
 from ..checks import Check, check, swaps
+from ..checks.tolerances import Tolerance
 from ..sequential.monitor import Monitor
 from ..simulations import Simulations
 from . import store as stores
@@ -96,7 +97,7 @@ def run(
     store: str | Path,
     n_sims: int = 1000,
     n_draws: int = 1000,
-    tolerance: float = 0.1,
+    tolerance: float | Tolerance = 0.1,
     level: float = 0.05,
     executor: Any = None,
     n_workers: int | None = None,
@@ -122,7 +123,8 @@ def run(
         store: Folder for the simulations. A folder of another problem is refused.
         n_sims: Largest number of simulations. A later call may increase it.
         n_draws: Number of draws of each posterior.
-        tolerance: Coverage error that is small enough to stop.
+        tolerance: Coverage error that is small enough to stop; of a `tarpon.Tolerance`, `coverage`
+            is, and if all simulations are done, `check` judges by all of it.
         level: False-alarm rate: the probability of calling accurate posteriors inaccurate.
         executor: Executor of `concurrent.futures`, or Dask client; by default processes are used.
         n_workers: Number of processes; by default one per processor.
@@ -165,7 +167,7 @@ def run(
         return Study(
             stopped=watch.settled or "all done",
             monitor=watch.monitor,
-            check=_described(counted, level / 2, kept.seed, watch.settled),
+            check=_described(counted, tolerance, level / 2, kept.seed, watch.settled),
             level=level,
             n_sims=n_sims,
             failures=tuple(one for k, one in sorted(book.failures.items()) if k < watch.place),
@@ -182,9 +184,12 @@ def _crew(task: Task, executor: Any, n_workers: int | None, time_limit: float | 
     return Borrowed(task, executor)
 
 
-def _described(sims: Simulations, level: float, seed: int, settled: str) -> Check:
+def _described(
+    sims: Simulations, tolerance: float | Tolerance, level: float, seed: int, settled: str
+) -> Check:
     """Return the check of the simulations, with a warning after an early stop."""
-    found = check(sims, level=level, rng=seed)
+    tolerated = tolerance if isinstance(tolerance, Tolerance) and not settled else None
+    found = check(sims, tolerance=tolerated, level=level, rng=seed)
     if not settled:
         return found
     when = "the evidence sufficed" if settled == "inaccurate" else "coverage was within tolerance"

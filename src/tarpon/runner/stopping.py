@@ -5,6 +5,7 @@ from itertools import count, groupby, islice, takewhile
 import numpy as np
 
 from .._base.arrays import Results
+from ..checks.tolerances import Tolerance
 from ..sequential.monitor import Monitor
 from ..simulations import Simulations
 from .ledger import Book
@@ -20,7 +21,9 @@ class Watch:
     `place` is the number of simulations that count, including failures.
     """
 
-    def __init__(self, level: float, tolerance: float, seed: int, names: list[str] | None) -> None:
+    def __init__(
+        self, level: float, tolerance: float | Tolerance, seed: int, names: list[str] | None
+    ) -> None:
         self.enough, self.names = 1 / level, names
         self.monitor = Monitor(level=level, tolerance=tolerance, rng=seed)
         self.place = 0

@@ -33,6 +33,8 @@ from .bets import Stakes, Wealth, log_mean, radius, ranked
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ..checks.tolerances import Tolerance
+
 KIND = "monitor"
 _ADVERSARY = "adversary"
 _ADVERSARY_SHARE = 0.2
@@ -67,7 +69,8 @@ class Monitor:
     Arguments:
         level: The probability of calling an accurate posterior inaccurate, ever; and that of a
             bound on coverage errors that is too small, ever.
-        tolerance: The coverage error that is small enough to stop.
+        tolerance: The coverage error that is small enough to stop, or a `tarpon.Tolerance`, of
+            which only `coverage` counts here.
         adversary: Learns from earlier simulations how to tell truths from draws, for example
             `tarpon.adversaries.Quadratic()`; none by default.
         rng: A seed or a generator, for ties.
@@ -86,12 +89,13 @@ class Monitor:
         self,
         *,
         level: float = 0.05,
-        tolerance: float = 0.1,
+        tolerance: "float | Tolerance" = 0.1,
         adversary: Adversary | None = None,
         rng: RNG = None,
     ) -> None:
         self.level = arguments.probability("level", level)
-        self.tolerance = arguments.probability("tolerance", tolerance)
+        largest: Any = getattr(tolerance, "coverage", tolerance)
+        self.tolerance = arguments.probability("tolerance", largest)
         self.seed = arguments.seed(rng)
         self.n_dropped = 0
         self.approximate = False
