@@ -195,6 +195,21 @@ class TestReading:
         assert {anchor for _, _, anchor in _USUAL.values()} <= anchors
         assert {cause.value.replace(" ", "-") for cause in Cause} <= anchors
 
+    def test_findings_with_the_same_causes_share_them(self):
+        several = tarpon.check(tarpon.problems.zoo("truncated", rng=1), n_swaps=199, rng=0)
+        kinds = [finding.kind for finding in several.findings]
+        assert {Kind.WIDTH_BY_DATA, Kind.BIAS_BY_DATA} <= set(kinds)
+        said = [str(advice) for advice in several.advice]
+        assert len(said) == len(set(said)) < len(kinds) + len(causes(several))
+
+    def test_errors_within_the_tolerance_have_none(self):
+        draws, truths = study("normal", n_sims=1000, n_draws=100, n_dims=1)
+        tolerance = tarpon.Tolerance(bias=1.0, width=0.9, coverage=0.9)
+        found = check(draws + 0.1, truths, tolerance=tolerance)
+        assert found.outcome == "within tolerance"
+        assert found.p_value <= found.level / 5
+        assert found.advice == ()
+
     def test_keys_in_json_are_documented(self, found):
         page = (ROOT / "docs" / "json.md").read_text()
         section = page.partition("## Advice\n")[2].partition("\n## ")[0]

@@ -32,7 +32,7 @@ from ..simulations.dropping import Dropping
 from ..simulations.stored import Stored
 from ..simulations.weights import Draws
 from . import families, labellings, learned, mistakes, power, swaps
-from .advice import Advice, advice
+from .advice import Advice, advise
 from .evidence import Evidence, marginal_p_values
 from .features import Features
 from .findings import findings, warnings
@@ -346,7 +346,7 @@ def _checked(
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(sims, sums_here, effects, data, level=level, seed=seed),
-        advice=advice(sims, effects, sums.measured, found if matters else ()),
+        advice=advise(sims, effects, sums.measured, found if matters else ()),
         margins=left,
     )
 

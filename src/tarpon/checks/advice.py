@@ -47,7 +47,7 @@ class Advice:
         return f"{'. '.join(both)} ({self.link})"
 
 
-def advice(
+def advise(
     sims: Simulations, effects: Effects, measured: Results, findings: Sequence[Finding]
 ) -> tuple[Advice, ...]:
     """Return what to do next, mistakes before the usual causes of findings.
@@ -61,11 +61,12 @@ def advice(
     found = list(recognised(sims, effects, measured, rejected=bool(findings)))
     names = sims.names or ()
     told = [_of_mistake(mistake, names) for mistake in found]
-    if whole := [told_of for told_of in told if told_of.cause in _WHOLE]:
+    if whole := [advice for advice in told if advice.cause in _WHOLE]:
         return tuple(whole)  # explains all that is found
-    kinds = dict.fromkeys(finding.kind for finding in findings)
-    first = [next(finding for finding in findings if finding.kind is kind) for kind in kinds]
-    return (*told, *(_of_finding(finding) for finding in first))
+    usual: dict[tuple[str, str, str], Finding] = {}
+    for finding in findings:
+        usual.setdefault(_USUAL[finding.kind], finding)
+    return (*told, *(_of_finding(finding) for finding in usual.values()))
 
 
 _WHOLE = (Cause.SIMULATIONS, Cause.PARAMETERS, Cause.UNITS)
@@ -222,8 +223,8 @@ _USUAL = {
     ),
     Kind.OVERCONFIDENT: (
         "raw or unconverged chains, too little training, or noise that was left out",
-        "Thin chains with `tarpon.adapters.chains.thin`; train on more simulations, or average "
-        "several estimators",
+        "Thin draws of chains with `tarpon.adapters.chains.thin`; otherwise train on more "
+        "simulations, or average several estimators",
         "overconfident",
     ),
     Kind.UNDERCONFIDENT: (
