@@ -195,7 +195,7 @@ def causes(draws: np.ndarray, truths: np.ndarray) -> list[str]:
 
 
 def exact(name: str, seed: int) -> list[str]:
-    rng = np.random.default_rng([seed, list(EXACT).index(name)])
+    rng = np.random.default_rng([seed, list(EXACT).index(name), 7])
     n_sims, n_draws = SIZES[seed % len(SIZES)]
     return causes(*EXACT[name](rng, n_sims, n_draws, (1, 2, 5)[seed // len(SIZES) % 3]))
 
