@@ -301,6 +301,8 @@ COMMANDS = [
     "sbc",
     "inspect",
     "merge",
+    "near",
+    "where",
     "run",
     "plan",
     "demo",

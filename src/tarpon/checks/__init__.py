@@ -13,7 +13,7 @@ from .. import regions
 from .._base import arguments, arrays, optional
 from .._base.tables import Table
 from .._base.text import Estimate, clean, dropped, number, stated
-from .._base.types import RNG, Array, ArrayLike
+from .._base.types import RNG, Array, ArrayLike, Floats
 from .._version import __version__
 from ..engine import Engine
 from ..regions import Region, Scores, Values
@@ -32,7 +32,8 @@ from ..simulations import (
 from ..simulations.dropping import Dropping
 from ..simulations.stored import Stored
 from ..simulations.weights import Draws
-from . import comparing, families, labellings, learned, power, scoring, swaps
+from . import comparing, families, labellings, learned, mistakes, power, scoring, swaps
+from .advice import Advice, advise
 from .evidence import Evidence, marginal_p_values
 from .features import Features
 from .findings import findings, warnings
@@ -98,6 +99,7 @@ class Check:
         n_swaps: The number of swaps.
         seed: The integer that reproduces this check, as `rng=`.
         evidence: The numbers behind the findings, for tables and figures.
+        advice: What to do next: mistakes that were recognised, then usual causes of the findings.
         margins: The errors that the study leaves possible, if a tolerance was given.
     """
 
@@ -115,6 +117,7 @@ class Check:
     n_swaps: int
     seed: int
     evidence: Evidence
+    advice: tuple[Advice, ...]
     margins: Margins | None = None
 
     @property
@@ -236,6 +239,7 @@ class Check:
             },
             "log_score": scoring.to_dict(self.evidence.log_scores),
             "warnings": list(self.warnings),
+            "advice": [asdict(advice) | {"text": str(advice)} for advice in self.advice],
             "n_sims": self.n_sims,
             "draws": asdict(self.draws),
             "n_dropped": self.n_dropped,
@@ -351,7 +355,7 @@ def _checked(
         rng=swapping,
         plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
         few=few,
-        measure=partial(_measured, few=few, energy=energy),
+        measure=partial(_measured, few=few, energy=energy, ends=mistakes.ends(sims)),
         before=judge if judges else None,
     )
     by_product = families.product_families(sums)
@@ -367,8 +371,11 @@ def _checked(
     )
     found = Table([*flaws, *(score.finding for score in judged if score.adjusted <= level)])
     parameters = effects.parameters(sims.names or (), marginal_p_values(sums_here, few))
+    p_value = min([p_value, *(score.adjusted for score in judged)])
+    left = margins(effects, sims.names or (), sums.ranks, tolerance, level) if tolerance else None
+    matters = p_value <= level / _CLEAR and not (left and left.within)
     return Check(
-        p_value=min([p_value, *(score.adjusted for score in judged)]),
+        p_value=p_value,
         level=level,
         findings=found,
         families=_families(by_family, combined, share, judged),
@@ -384,15 +391,16 @@ def _checked(
         evidence=Evidence.of(
             sims, sums_here, effects, data, energy, level=level, seed=seed, log_scores=log_scores
         ),
-        margins=margins(effects, sims.names or (), sums.ranks, tolerance, level)
-        if tolerance
-        else None,
+        advice=advise(sims, effects, sums.measured, found if matters else ()),
+        margins=left,
     )
 
 
-def _measured(sims: Simulations, few: Few, energy: comparing.Energy) -> arrays.Results:
+def _measured(
+    sims: Simulations, few: Few, energy: comparing.Energy, ends: tuple[Floats, Floats]
+) -> arrays.Results:
     """Return the arrays per simulation that are not ranked."""
-    return measure(sims, few) | energy.measure(sims)
+    return measure(sims, few) | energy.measure(sims) | mistakes.measure(sims, ends)
 
 
 def _families(

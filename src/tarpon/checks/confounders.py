@@ -32,6 +32,7 @@ _MOST_DRAWS = 199  # with more, the places would have to be closer
 _SCALES = (0.1, 20.0)  # beyond these, truths are all in the middle or all outside
 _MOST_STEPS, _CLOSE = 100, 1e-3
 _AT_ONCE = 64  # parameters
+_LARGEST = 1e9  # moment: those of ranks that hardly occur are rounding errors
 _HEAVY = 3.0  # standard errors from which the truths have heavy tails
 
 
@@ -65,6 +66,7 @@ class Shifted:
         places, integrals = _places(shift, scale)
         share = chances @ places
         moments = chances @ integrals / np.maximum(share, 1e-300)
+        moments = moments.clip(-_LARGEST, _LARGEST)
         return cls(shift, scale, places, share, moments)
 
     @classmethod

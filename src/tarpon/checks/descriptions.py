@@ -183,7 +183,8 @@ def _alike(widths: Floats, factor: float) -> bool:
         factor: The factor; by it, the standard errors themselves grow.
     """
     spread = widths.var(axis=1)
-    return bool(spread[0] <= np.quantile(spread[1:], 1 - _DIFFERENT) * max(1.0, factor) ** 4)
+    most = float(np.quantile(spread[1:], 1 - _DIFFERENT)) * max(1.0, factor) ** 4
+    return float(spread[0]) <= most
 
 
 def skewed(rejected: Rejected, p_value: float) -> list[Candidate]:

@@ -20,6 +20,7 @@ from .values import Few, Shares
 
 _CLEAR = 3  # times the noise from which a parameter counts as informed, or recovered
 _FEW = 0.01  # the share of posteriors from which on their outliers are worth a word
+_ROUNDING = 1e-14  # of sums of draws in double precision, relative to their mean
 _LEFT_OUT = 64  # unweighted draws, at least, that are compared with all the others
 
 
@@ -291,7 +292,9 @@ def _measure(block: Block) -> Results:
 def _moments(draws: Array, share: Array) -> tuple[Array, Array]:
     """Return the mean and the variance of draws, each by its share."""
     mean = (share * draws).sum(axis=0)
-    return mean, (share * (draws - mean) ** 2).sum(axis=0)
+    variance = (share * (draws - mean) ** 2).sum(axis=0)
+    rounding = (_ROUNDING * mean) ** 2  # all that is left of draws that are equal
+    return mean, namespace(draws).where(variance > rounding, variance, 0.0)
 
 
 def _shares(block: Block, draws: Array) -> Array:

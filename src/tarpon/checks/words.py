@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .scoring import LogScores
 
-_MOST_FINDINGS, _MOST_FAMILIES, _MOST_LISTED = 4, 6, 5
+_MOST_FINDINGS, _MOST_FAMILIES, _MOST_LISTED, _MOST_ADVICE = 4, 6, 5, 2
 _MOST_LEARNED, _LEAST_LEARNED = 4, 2  # parameters: all of them, or those of which least is known
 
 
@@ -370,6 +370,7 @@ def summary(check: "Check") -> str:
     lines += [f"  Warning: {warning}" for warning in check.warnings]
     if check.outcome == "too few to say":
         lines.append(f"  {needed(check)}")
+    lines += [f"  Next: {advice}." for advice in check.advice[:_MOST_ADVICE]]
     return "\n".join(lines)
 
 

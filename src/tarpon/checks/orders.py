@@ -1,0 +1,117 @@
+"""Orders and units: mistakes that leave the draws right, but beside the wrong truths."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .._base.arrays import double, host
+from .._base.types import Floats, Ints
+from ..simulations import Simulations
+from ..simulations.stored import Stored
+from .mistakes import Cause, Mistake, standard_ranks
+from .parameters import Effects
+from .slopes import Slope, slope
+
+_MOST_PARAMETERS = 128  # among which a wrong order is looked for
+_SURE = 6  # standard errors by which a correlation must differ
+_CLEAR = 0.3  # the correlation, or gain in correlation, that makes a match
+
+
+def order_of_simulations(sims: Simulations, effects: Effects) -> Iterator[Mistake]:
+    """Yield the order in which the draws match the truths much better than in theirs."""
+    n_sims = sims.n_sims
+    own = _matches(effects.mean, effects.truth)
+    least = max(_CLEAR, _SURE / np.sqrt(n_sims))
+    for detail, means in _reordered(sims, effects.mean):
+        match = _matches(means, effects.truth)
+        k = int(match.argmax())
+        if match[k] > least and match[k] - own[k] > least and match.mean() > own.mean():
+            numbers = {"correlation": float(match[k]), "now": float(own[k])}
+            yield Mistake(Cause.SIMULATIONS, (k,), numbers, detail)
+            return
+
+
+def _reordered(sims: Simulations, mean: Floats) -> Iterator[tuple[str, Floats]]:
+    """Yield means of the draws in other orders of the simulations, and what puts them right."""
+    yield "samples = np.roll(samples, 1, axis=1)", np.roll(mean, 1, axis=0)
+    yield "samples = np.roll(samples, -1, axis=1)", np.roll(mean, -1, axis=0)
+    yield "samples = samples[:, ::-1]", mean[::-1]
+    if isinstance(sims.samples, Stored) or sims.weighted:
+        return
+    draws, (n_draws, n_sims, n_dims) = sims.samples, sims.samples.shape
+    if n_draws == n_sims:
+        yield "samples = samples.swapaxes(0, 1)", host(double(draws).mean(axis=1))
+    apart = draws.reshape(n_sims, n_draws, n_dims)
+    fix = f"samples = samples.reshape({n_sims}, {n_draws}, {n_dims}).swapaxes(0, 1)"
+    yield fix, host(double(apart).mean(axis=1))
+
+
+def order_of_parameters(effects: Effects) -> Iterator[Mistake]:
+    """Yield the parameters whose draws match the truths of each other.
+
+    For accurate posteriors the truths are the means plus noise, so that no other order has a
+    larger sum of correlations.
+    """
+    n_sims, n_dims = effects.truth.shape
+    if not 1 < n_dims <= _MOST_PARAMETERS:
+        return
+    ranks, truths = standard_ranks(effects.mean), standard_ranks(effects.truth)
+    match = ranks.T @ truths / n_sims
+    least = max(_CLEAR, _SURE / np.sqrt(n_sims))
+    if not ((match > least) & (match > match.diagonal()[:, None])).any():
+        return
+    from scipy.optimize import linear_sum_assignment
+
+    of = linear_sum_assignment(match, maximize=True)[1]
+    moved = [
+        cycle
+        for cycle in _cycles(of)
+        if (match[cycle, of[cycle]] > least).all()
+        and (match[cycle, of[cycle]] - match[cycle, cycle]).mean() > least
+    ]
+    if moved:
+        first = moved[0]
+        numbers = {
+            "correlation": float(match[first, of[first]].min()),
+            "now": float(match[first, first].min()),
+        }
+        yield Mistake(Cause.PARAMETERS, tuple(int(k) for cycle in moved for k in cycle), numbers)
+
+
+def _cycles(of: Ints) -> Iterator[Ints]:
+    """Yield the parameters that take each other's places, one cycle at a time."""
+    left = {k for k, other in enumerate(of) if k != other}
+    while left:
+        cycle = [min(left)]
+        while (following := int(of[cycle[-1]])) != cycle[0]:
+            cycle.append(following)
+        left -= set(cycle)
+        yield np.array(cycle)
+
+
+def _matches(means: Floats, truths: Floats) -> Floats:
+    """Return the rank correlation of means with truths, per parameter."""
+    return (standard_ranks(means) * standard_ranks(truths)).mean(axis=0)
+
+
+def factors(effects: Effects) -> Iterator[Mistake]:
+    """Yield parameters in other units, and those that are pulled towards the prior."""
+    found: list[tuple[int, Slope]] = []
+    for k in range(effects.truth.shape[1]):
+        if k not in effects.few:
+            found.append((k, slope(effects.truth[:, k], effects.mean[:, k], effects.sd[:, k])))
+    for factor in dict.fromkeys(line.factor for _, line in found if line.factor is not None):
+        lines = [(k, line) for k, line in found if line.factor == factor]
+        interval = lines[0][1].estimate
+        numbers = {
+            "factor": factor,
+            "slope": interval.value,
+            "low": interval.low,
+            "high": interval.high,
+        }
+        yield Mistake(Cause.UNITS, tuple(k for k, _ in lines), numbers)
+    pulled = [(k, line.estimate) for k, line in found if line.pulled]
+    if pulled:
+        interval = pulled[0][1]
+        numbers = {"slope": interval.value, "low": interval.low, "high": interval.high}
+        yield Mistake(Cause.PULLED, tuple(k for k, _ in pulled), numbers)
