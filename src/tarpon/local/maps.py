@@ -1,0 +1,330 @@
+"""Maps and curves: errors in windows of simulations, all over two features or along one.
+
+Windows hold the simulations that are nearest to a place in two features of the observations. What
+chooses them does not depend on truths, so the swaps of `where` adjust for their number: windows
+are tested apart from the groups that `where` names, and cost these no power. Intervals hold for
+all windows at once, or for all bins of all features.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from .._base import arguments
+from .._base.text import Estimate
+from .._base.types import Array, Floats, Ints
+from ..checks.parameters import Effects
+from ..checks.statistics import adjusted
+from ..ranks import held
+from .groups import between, edges
+
+_MOST_MAPPED = 4  # features of which pairs are mapped
+_MANY_PLACES, _FEW_PLACES = 36, 16  # windows per pair of features
+_WINDOW, _FEWEST = 12, 40  # the share of the simulations that a window holds, and the fewest
+_CENTRAL = 0.68
+_RIGHT = {"bias": 0.0, "width": 1.0}
+
+
+@dataclass(frozen=True)
+class Window:
+    """Simulations that are alike in two features.
+
+    Arguments:
+        place: The mean of both features.
+        size: The bias in posterior sd or the factor of the width, with an interval that holds
+            for all windows at once.
+        p_value: Exact, and adjusted for the number of windows and parameters.
+        n_sims: The number of simulations.
+    """
+
+    place: tuple[float, float]
+    size: Estimate
+    p_value: float
+    n_sims: int
+
+
+@dataclass(frozen=True)
+class Map:
+    """The errors of one kind all over two features.
+
+    Arguments:
+        features: The names of both features.
+        kind: `"bias"` or `"width"`.
+        parameter: The name of the parameter; none if the width of all together is shown.
+        windows: The windows.
+        level: The probability that any window of accurate posteriors has a smaller p-value.
+        x_o: The features of the observation, if it was given; NaN where they are not known.
+    """
+
+    features: tuple[str, str]
+    kind: str
+    parameter: str | None
+    windows: tuple[Window, ...]
+    level: float
+    x_o: tuple[float, float] | None
+
+    @property
+    def right(self) -> float:
+        """The bias or width of accurate posteriors."""
+        return _RIGHT[self.kind]
+
+    @property
+    def significant(self) -> tuple[Window, ...]:
+        """The windows in which posteriors are wrong."""
+        return tuple(window for window in self.windows if window.p_value <= self.level)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The errors of one kind along a feature.
+
+    Arguments:
+        feature: The name of the feature.
+        kind: `"bias"`, `"width"` or `"coverage"`, the share of truths in the central 68 % of the
+            draws.
+        parameter: The name of the parameter; none if the width of all together is shown.
+        place: The median of the feature in each bin.
+        sizes: The error in each bin, with intervals that hold for all bins of all features at
+            once.
+        n_sims: The number of simulations in each bin.
+        right: The size that accurate posteriors have.
+        x_o: The feature of the observation, if it is known.
+    """
+
+    feature: str
+    kind: str
+    parameter: str | None
+    place: tuple[float, ...]
+    sizes: tuple[Estimate, ...]
+    n_sims: tuple[int, ...]
+    right: float
+    x_o: float | None
+
+    @property
+    def off(self) -> float:
+        """How far the worst bin is off, in half intervals."""
+        return max(_off(size, self.right) for size in self.sizes)
+
+    @property
+    def wrong(self) -> tuple[bool, ...]:
+        """Which bins have an interval without the size of accurate posteriors."""
+        return tuple(not size.low <= self.right <= size.high for size in self.sizes)
+
+
+def _off(size: Estimate, right: float) -> float:
+    half = size.high - size.value if size.value < right else size.value - size.low
+    return abs(size.value - right) / max(half, 1e-300)
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Windows at many places of pairs of features.
+
+    Arguments:
+        pairs: The columns of both features of each window, `(n_windows, 2)`.
+        members: Which simulations belong to each window, `(n_sims, n_windows)`.
+    """
+
+    pairs: Ints
+    members: Array
+
+
+def windows(values: Floats, *, fine: bool) -> Windows:
+    """Return windows over pairs of the first features, chosen by their ranks.
+
+    Arguments:
+        values: The features, `(n_sims, n_features)`.
+        fine: Whether there are to be many windows per pair.
+    """
+    from scipy.spatial import KDTree
+    from scipy.stats import rankdata
+
+    n_sims, n_features = values.shape
+    size = min(max(n_sims // _WINDOW, _FEWEST), n_sims)
+    pairs, members = [], [np.zeros((n_sims, 0), dtype=bool)]
+    for pair in combinations(range(min(n_features, _MOST_MAPPED)), 2):
+        ranks = rankdata(values[:, pair], axis=0) / n_sims
+        middles = _spread(ranks, _MANY_PLACES if fine else _FEW_PLACES)
+        nearest = KDTree(ranks).query(ranks[middles], k=size)[1].reshape(len(middles), size)
+        inside = np.zeros((n_sims, len(middles)), dtype=bool)
+        np.put_along_axis(inside, nearest.T, values=True, axis=0)
+        pairs += [pair] * len(middles)
+        members.append(inside)
+    return Windows(np.array(pairs, dtype=int).reshape(-1, 2), np.concatenate(members, axis=1))
+
+
+def _spread(points: Floats, n: int) -> list[int]:
+    """Return points that are far from each other, beginning in the middle of all."""
+    chosen = [int(np.square(points - points.mean(axis=0)).sum(axis=1).argmin())]
+    away = np.full(len(points), np.inf)
+    while len(chosen) < min(n, len(points)):
+        away = np.minimum(away, np.square(points - points[chosen[-1]]).sum(axis=1))
+        if away.max() == 0:
+            break
+        chosen.append(int(away.argmax()))
+    return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Atlas:
+    """Everything that maps and curves are made of.
+
+    Arguments:
+        parameters: The names of the parameters.
+        features: The names of the features.
+        values: The features of all simulations, `(n_sims, n_features)`.
+        windows: The windows.
+        sums: The standardised sums of the windows, `(n_scores, n_windows)`: the biases of all
+            parameters, their widths, and the width of all together.
+        p_values: Their p-values, adjusted for the number of all, of the same shape.
+        effects: The effects of all simulations.
+        critical: The number of standard errors of intervals that hold for all windows at once.
+        critical_bins: That of intervals that hold for all bins of all features at once.
+        level: The level of the test.
+        fine: Whether features are cut into many bins.
+        x_o: The features of the observation, if it was given; NaN where they are not known.
+    """
+
+    parameters: Sequence[str]
+    features: Sequence[str]
+    values: Floats
+    windows: Windows
+    sums: Floats
+    p_values: Floats
+    effects: Effects
+    critical: float
+    critical_bins: float
+    level: float
+    fine: bool
+    x_o: Floats | None
+
+    def map(
+        self,
+        kind: str = "width",
+        features: Sequence[str] | None = None,
+        parameter: str | None = None,
+    ) -> Map:
+        """Return the errors of one kind over two features; the worst by default."""
+        arguments.one_of("kind", kind, list(_RIGHT))
+        score = self._score(kind, parameter)
+        pair = self._pair(features)
+        shown = np.flatnonzero((self.windows.pairs == pair).all(axis=1))
+        k = self._parameter(score)
+        star = None if self.x_o is None else self.x_o[list(pair)]
+        return Map(
+            (self.features[pair[0]], self.features[pair[1]]),
+            kind,
+            None if k is None else self.parameters[k],
+            tuple(self._window(kind, score, k, int(w)) for w in shown),
+            self.level,
+            None if star is None or np.isnan(star).all() else (float(star[0]), float(star[1])),
+        )
+
+    def _window(self, kind: str, score: int, k: int | None, w: int) -> Window:
+        inside = np.flatnonzero(self.windows.members[:, w])
+        middle = self.values[np.ix_(inside, self.windows.pairs[w])].mean(axis=0)
+        size = _size(self.effects.subset(inside), kind, k, self.critical)
+        place = float(middle[0]), float(middle[1])
+        return Window(place, size, float(self.p_values[score, w]), len(inside))
+
+    def _score(self, kind: str, parameter: str | None) -> int:
+        """Return the row of a score; by default the one with the largest sum in any window."""
+        n_dims = (len(self.sums) - 1) // 2
+        first = 0 if kind == "bias" else n_dims
+        if parameter is not None:
+            return first + self._known("parameter", parameter, self.parameters[:n_dims])
+        last = n_dims if kind == "bias" else len(self.sums)
+        return first + int(abs(self.sums[first:last]).max(axis=1, initial=0.0).argmax())
+
+    def _parameter(self, score: int) -> int | None:
+        n_dims = (len(self.sums) - 1) // 2
+        return None if score == 2 * n_dims else score % n_dims
+
+    def _pair(self, features: Sequence[str] | None) -> tuple[int, int]:
+        """Return the columns of two features; by default those of the worst window, if any is."""
+        if not len(self.windows.pairs):
+            raise ValueError(
+                f"a map needs two features, but there is one, {self.features[0]}: draw the "
+                f"errors along it, with `plots.along(where)`."
+            )
+        if features is None:
+            wrong = self.p_values.min() <= self.level
+            worst = int(abs(self.sums).max(axis=0).argmax()) if wrong else 0
+            return int(self.windows.pairs[worst, 0]), int(self.windows.pairs[worst, 1])
+        mapped = list(self.features[:_MOST_MAPPED])
+        named = arguments.words("features", features, 2, "feature")
+        first, second = sorted(self._known("features", name, mapped) for name in named)
+        if first == second:
+            raise ValueError(f"`features` must be two different ones, but got {named[0]!r} twice.")
+        return first, second
+
+    def curve(
+        self, kind: str = "bias", feature: str | None = None, parameter: str | None = None
+    ) -> Curve:
+        """Return the errors of one kind along a feature; the worst by default."""
+        arguments.one_of("kind", kind, ["bias", "width", "coverage"])
+        columns: Sequence[int] = range(len(self.features))
+        if feature is not None:
+            columns = [self._known("feature", feature, self.features)]
+        ks: list[int | None] = list(range(len(self.parameters)))
+        ks += [None] * (kind == "width" and len(ks) > 1)
+        if parameter is not None:
+            ks = [self._known("parameter", parameter, self.parameters)]
+        every = [one for column in columns for one in self._curves(kind, column, ks)]
+        return max(every, key=lambda one: one.off)
+
+    def _curves(self, kind: str, column: int, ks: Sequence[int | None]) -> Iterator[Curve]:
+        """Yield the curves of several parameters along one feature."""
+        values, right = self.values[:, column], _RIGHT.get(kind, self._nominal)
+        cuts = edges(values, fine=self.fine)
+        bins = [np.flatnonzero(between(values, cuts, k, k + 1)) for k in range(len(cuts) - 1)]
+        bins = [inside for inside in bins if len(inside) > 1]
+        parts = [self.effects.subset(inside) for inside in bins]
+        n_intervals = max(len(bins) * len(self.features) * len(self.parameters), 1)
+        star = None if self.x_o is None or np.isnan(self.x_o[column]) else float(self.x_o[column])
+        for k in ks:
+            sizes = (
+                _size(part, kind, k, self.critical_bins, self.level / n_intervals)
+                for part in parts
+            )
+            yield Curve(
+                self.features[column], kind, None if k is None else self.parameters[k],
+                tuple(float(np.median(values[inside])) for inside in bins), tuple(sizes),
+                tuple(len(inside) for inside in bins), right, star,
+            )  # fmt: skip
+
+    @property
+    def _nominal(self) -> float:
+        """The share of all ranks that count as central."""
+        n_draws = self.effects.ranks.n_draws
+        return held(np.arange(n_draws + 1), n_draws, _CENTRAL, central=True).value
+
+    @staticmethod
+    def _known(name: str, given: str, known: Sequence[str]) -> int:
+        return list(known).index(arguments.one_of(name, given, list(known)))
+
+
+def _size(
+    part: Effects, kind: str, k: int | None, critical: float, error: float = 0.05
+) -> Estimate:
+    """Return a bias, a width, or the share of truths in the central 68 % of the draws."""
+    if kind == "coverage" and k is not None:
+        ranks = part.ranks
+        return held(ranks.values[:, k], ranks.n_draws, _CENTRAL, central=True, error=error)
+    return part.width(k, critical) if kind == "width" or k is None else part.bias(k, critical)
+
+
+def tested(sums: Floats, level: float) -> tuple[Floats, Floats, float]:
+    """Return the sums of windows, their p-values, and how many standard errors hold for all.
+
+    Arguments:
+        sums: The standardised sums of every labelling, `(n_rows, n_scores, n_windows)`.
+        level: The level of the test.
+    """
+    flat = abs(sums).reshape(len(sums), -1)
+    if not flat.shape[1]:
+        return sums[0], np.ones(sums.shape[1:]), 0.0
+    critical = float(np.quantile(flat.max(axis=1), 1 - level))
+    return sums[0], adjusted(flat).reshape(sums.shape[1:]), critical
