@@ -8,21 +8,19 @@ all windows at once, or for all bins of all features.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
 from .._base import arguments
 from .._base.text import Estimate
-from .._base.types import Array, Floats, Ints
+from .._base.types import Floats
 from ..checks.parameters import Effects
 from ..checks.statistics import adjusted
 from ..ranks import held
+from . import words
 from .groups import between, edges
+from .windows import MOST_MAPPED, Windows
 
-_MOST_MAPPED = 4  # features of which pairs are mapped
-_MANY_PLACES, _FEW_PLACES = 36, 16  # windows per pair of features
-_WINDOW, _FEWEST = 12, 40  # the share of the simulations that a window holds, and the fewest
 _CENTRAL = 0.68
 _RIGHT = {"bias": 0.0, "width": 1.0}
 
@@ -66,6 +64,11 @@ class Map:
     x_o: tuple[float, float] | None
 
     @property
+    def label(self) -> str:
+        """What the sizes are, as the label of an axis."""
+        return words.label(self.kind, self.parameter)
+
+    @property
     def right(self) -> float:
         """The bias or width of accurate posteriors."""
         return _RIGHT[self.kind]
@@ -103,6 +106,11 @@ class Curve:
     x_o: float | None
 
     @property
+    def label(self) -> str:
+        """What the sizes are, as the label of an axis."""
+        return words.label(self.kind, self.parameter)
+
+    @property
     def off(self) -> float:
         """How far the worst bin is off, in half intervals."""
         return max(_off(size, self.right) for size in self.sizes)
@@ -116,55 +124,6 @@ class Curve:
 def _off(size: Estimate, right: float) -> float:
     half = size.high - size.value if size.value < right else size.value - size.low
     return abs(size.value - right) / max(half, 1e-300)
-
-
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """Windows at many places of pairs of features.
-
-    Arguments:
-        pairs: The columns of both features of each window, `(n_windows, 2)`.
-        members: Which simulations belong to each window, `(n_sims, n_windows)`.
-    """
-
-    pairs: Ints
-    members: Array
-
-
-def windows(values: Floats, *, fine: bool) -> Windows:
-    """Return windows over pairs of the first features, chosen by their ranks.
-
-    Arguments:
-        values: The features, `(n_sims, n_features)`.
-        fine: Whether there are to be many windows per pair.
-    """
-    from scipy.spatial import KDTree
-    from scipy.stats import rankdata
-
-    n_sims, n_features = values.shape
-    size = min(max(n_sims // _WINDOW, _FEWEST), n_sims)
-    pairs, members = [], [np.zeros((n_sims, 0), dtype=bool)]
-    for pair in combinations(range(min(n_features, _MOST_MAPPED)), 2):
-        ranks = rankdata(values[:, pair], axis=0) / n_sims
-        middles = _spread(ranks, _MANY_PLACES if fine else _FEW_PLACES)
-        nearest = KDTree(ranks).query(ranks[middles], k=size)[1].reshape(len(middles), size)
-        inside = np.zeros((n_sims, len(middles)), dtype=bool)
-        np.put_along_axis(inside, nearest.T, values=True, axis=0)
-        pairs += [pair] * len(middles)
-        members.append(inside)
-    return Windows(np.array(pairs, dtype=int).reshape(-1, 2), np.concatenate(members, axis=1))
-
-
-def _spread(points: Floats, n: int) -> list[int]:
-    """Return points that are far from each other, beginning in the middle of all."""
-    chosen = [int(np.square(points - points.mean(axis=0)).sum(axis=1).argmin())]
-    away = np.full(len(points), np.inf)
-    while len(chosen) < min(n, len(points)):
-        away = np.minimum(away, np.square(points - points[chosen[-1]]).sum(axis=1))
-        if away.max() == 0:
-            break
-        chosen.append(int(away.argmax()))
-    return chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +212,7 @@ class Atlas:
             wrong = self.p_values.min() <= self.level
             worst = int(abs(self.sums).max(axis=0).argmax()) if wrong else 0
             return int(self.windows.pairs[worst, 0]), int(self.windows.pairs[worst, 1])
-        mapped = list(self.features[:_MOST_MAPPED])
+        mapped = list(self.features[:MOST_MAPPED])
         named = arguments.words("features", features, 2, "feature")
         first, second = sorted(self._known("features", name, mapped) for name in named)
         if first == second:

@@ -14,6 +14,7 @@ posteriors are accurate or not.
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,10 @@ from ..checks.swaps import fewest_swaps
 from ..simulations import Simulations, chosen, equalised, neighbours
 from ..simulations.neighbours import Neighbours, Observation
 from . import words
+from .around import Around, around
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _NEIGHBOUR = 10  # the neighbour whose distance says whether an observation is unusual
 _UNUSUAL = 0.01  # the p-value below which an observation is outside the simulations
@@ -67,6 +69,7 @@ class Near:
             nearest ones are arbitrary.
         n_observations: The number of observations that were asked about; the level is divided by
             it.
+        around: Where the observation and the nearest simulations lie, for figures.
     """
 
     check: Check
@@ -76,7 +79,8 @@ class Near:
     radius: float
     measure: str
     alike: bool
-    n_observations: int = 1
+    n_observations: int
+    around: Around
 
     @property
     def outcome(self) -> str:
@@ -100,13 +104,17 @@ class Near:
         """The exact p-value of the nearest simulations."""
         return self.check.p_value
 
-    def plot(self, *, ax: "Axes | None" = None) -> "Axes":
-        """Draw the bias and width of every parameter among the nearest simulations."""
-        return self.check.plot(ax=ax)
+    def plot(self) -> "Figure":
+        """Draw the observation among the simulations, and bias and width of the nearest."""
+        from .. import plots
+
+        return plots.side_by_side(partial(plots.near, self), partial(plots.effects, self.check))
 
     def report(self, path: str | Path, *, name: str = "") -> None:
         """Write one HTML file about the nearest simulations."""
-        self.check.report(path, name=name or f"{self.n} simulations near the observation")
+        self.check.report(
+            path, name=name or f"{self.n} simulations near the observation", near=self
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""
@@ -229,6 +237,7 @@ def _near(
         found.measure,
         _arbitrary(sims, found),
         n_observations,
+        around(sims, observation, found, summary),
     )
 
 

@@ -32,7 +32,8 @@ from ..regions import HalfLines
 from ..simulations import Simulations, equalised, shapes
 from . import words
 from .groups import Group, Side, features, groups, is_fine
-from .maps import Atlas, Curve, Map, tested, windows
+from .maps import Atlas, Curve, Map, tested
+from .windows import windows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
