@@ -131,23 +131,25 @@ def is_fine(n_sims: int, n_dims: int) -> bool:
 
 
 def edges(column: Floats, *, fine: bool) -> Floats:
-    """Return the ends of bins of a feature that hold equally many simulations."""
+    """Return the ends of bins of a feature that hold equally many simulations, at least two."""
     n_bins = _MANY_BINS if fine else _FEW_BINS
-    return np.unique(np.quantile(column, np.linspace(0, 1, n_bins + 1)))
+    cuts = np.unique(np.quantile(column, np.linspace(0, 1, n_bins + 1)))
+    return cuts if len(cuts) > 1 else np.repeat(cuts, 2)
 
 
-def between(column: Floats, cuts: Floats, first: int, last: int) -> Array:
-    """Return which simulations lie between two edges, the last of which belongs to them."""
-    members = np.ones(len(column), dtype=bool)
-    if first:
-        members &= column > cuts[first]
-    if last < len(cuts) - 1:
-        members &= column <= cuts[last]
-    return members
+def bins(name: str, column: Floats, cuts: Floats) -> Iterator[Group]:
+    """Yield the groups between each edge and the next."""
+    for first in range(len(cuts) - 1):
+        yield _between(name, column, cuts, first, first + 1)
 
 
 def _between(name: str, column: Floats, cuts: Floats, first: int, last: int) -> Group:
-    """Return the group between two edges of a feature."""
+    """Return the simulations between two edges of a feature, the last of which belongs to it."""
     low = float(cuts[first]) if first else None
     high = float(cuts[last]) if last < len(cuts) - 1 else None
-    return Group((Side(name, low, high),), between(column, cuts, first, last))
+    members = np.ones(len(column), dtype=bool)
+    if low is not None:
+        members &= column > low
+    if high is not None:
+        members &= column <= high
+    return Group((Side(name, low, high),), members)

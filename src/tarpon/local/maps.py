@@ -6,19 +6,19 @@ are tested apart from the groups that `where` names, and cost these no power. In
 all windows at once, or for all bins of all features.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._base import arguments
 from .._base.text import Estimate
-from .._base.types import Floats
+from .._base.types import Floats, Ints
 from ..checks.parameters import Effects
 from ..checks.statistics import adjusted
 from ..ranks import held
 from . import words
-from .groups import between, edges
+from .groups import Group, Side, bins, edges
 from .windows import MOST_MAPPED, Windows
 
 _CENTRAL = 0.68
@@ -89,8 +89,10 @@ class Curve:
             draws.
         parameter: The name of the parameter; none if the width of all together is shown.
         place: The median of the feature in each bin.
-        sizes: The error in each bin, with intervals that hold for all bins of all features at
-            once.
+        sizes: The error in each bin, with intervals for all bins of all features and parameters
+            at once: those of coverage hold at any size, the others approximately.
+        significant: Which bins have an error: by the exact p-values of `where`, or by the
+            interval of the coverage.
         n_sims: The number of simulations in each bin.
         right: The size that accurate posteriors have.
         x_o: The feature of the observation, if it is known.
@@ -101,6 +103,7 @@ class Curve:
     parameter: str | None
     place: tuple[float, ...]
     sizes: tuple[Estimate, ...]
+    significant: tuple[bool, ...]
     n_sims: tuple[int, ...]
     right: float
     x_o: float | None
@@ -114,11 +117,6 @@ class Curve:
     def off(self) -> float:
         """How far the worst bin is off, in half intervals."""
         return max(_off(size, self.right) for size in self.sizes)
-
-    @property
-    def wrong(self) -> tuple[bool, ...]:
-        """Which bins have an interval without the size of accurate posteriors."""
-        return tuple(not size.low <= self.right <= size.high for size in self.sizes)
 
 
 def _off(size: Estimate, right: float) -> float:
@@ -140,7 +138,9 @@ class Atlas:
         p_values: Their p-values, adjusted for the number of all, of the same shape.
         effects: The effects of all simulations.
         critical: The number of standard errors of intervals that hold for all windows at once.
-        critical_bins: That of intervals that hold for all bins of all features at once.
+        bins: The p-values of the groups of `where`, `(n_scores,)` each, by what they have in
+            common; bins of features are such groups.
+        critical_bins: The number of standard errors of intervals for all groups at once.
         level: The level of the test.
         fine: Whether features are cut into many bins.
         x_o: The features of the observation, if it was given; NaN where they are not known.
@@ -154,6 +154,7 @@ class Atlas:
     p_values: Floats
     effects: Effects
     critical: float
+    bins: Mapping[tuple[Side, ...], Floats]
     critical_bins: float
     level: float
     fine: bool
@@ -184,7 +185,7 @@ class Atlas:
     def _window(self, kind: str, score: int, k: int | None, w: int) -> Window:
         inside = np.flatnonzero(self.windows.members[:, w])
         middle = self.values[np.ix_(inside, self.windows.pairs[w])].mean(axis=0)
-        size = _size(self.effects.subset(inside), kind, k, self.critical)
+        size = self._size(inside, kind, k, self.critical)
         place = float(middle[0]), float(middle[1])
         return Window(place, size, float(self.p_values[score, w]), len(inside))
 
@@ -227,32 +228,62 @@ class Atlas:
         columns: Sequence[int] = range(len(self.features))
         if feature is not None:
             columns = [self._known("feature", feature, self.features)]
-        ks: list[int | None] = list(range(len(self.parameters)))
+        n_dims = (len(self.sums) - 1) // 2
+        ks: list[int | None] = list(range(n_dims))
         ks += [None] * (kind == "width" and len(ks) > 1)
         if parameter is not None:
-            ks = [self._known("parameter", parameter, self.parameters)]
+            ks = [self._known("parameter", parameter, self.parameters[:n_dims])]
         every = [one for column in columns for one in self._curves(kind, column, ks)]
         return max(every, key=lambda one: one.off)
 
     def _curves(self, kind: str, column: int, ks: Sequence[int | None]) -> Iterator[Curve]:
         """Yield the curves of several parameters along one feature."""
-        values, right = self.values[:, column], _RIGHT.get(kind, self._nominal)
+        values, name = self.values[:, column], self.features[column]
         cuts = edges(values, fine=self.fine)
-        bins = [np.flatnonzero(between(values, cuts, k, k + 1)) for k in range(len(cuts) - 1)]
-        bins = [inside for inside in bins if len(inside) > 1]
-        parts = [self.effects.subset(inside) for inside in bins]
-        n_intervals = max(len(bins) * len(self.features) * len(self.parameters), 1)
+        parts = [part for part in bins(name, values, cuts) if part.members.sum() > 1]
+        inside = [np.flatnonzero(part.members) for part in parts]
+        error = self.level / (len(parts) * len(self.features) * len(self.parameters))
+        right = _RIGHT.get(kind, self._nominal)
         star = None if self.x_o is None or np.isnan(self.x_o[column]) else float(self.x_o[column])
         for k in ks:
-            sizes = (
-                _size(part, kind, k, self.critical_bins, self.level / n_intervals)
-                for part in parts
-            )
+            sizes = [self._size(one, kind, k, self.critical_bins, error) for one in inside]
+            clear = [
+                not size.low <= right <= size.high
+                if kind == "coverage"
+                else self._p_value(part, kind, k) <= self.level
+                for part, size in zip(parts, sizes, strict=True)
+            ]
             yield Curve(
-                self.features[column], kind, None if k is None else self.parameters[k],
-                tuple(float(np.median(values[inside])) for inside in bins), tuple(sizes),
-                tuple(len(inside) for inside in bins), right, star,
+                name, kind, None if k is None else self.parameters[k],
+                tuple(float(np.median(values[one])) for one in inside), tuple(sizes),
+                tuple(clear), tuple(len(one) for one in inside), right, star,
             )  # fmt: skip
+
+    def _p_value(self, part: Group, kind: str, k: int | None) -> float:
+        """Return the p-value of an error in a bin, adjusted for all groups of `where`."""
+        n_dims = (len(self.sums) - 1) // 2
+        score = 2 * n_dims if k is None else k + n_dims * (kind == "width")
+        return float(self.bins.get(part.sides, self.bins[()])[score])  # () is all simulations
+
+    def _size(
+        self, inside: Ints, kind: str, k: int | None, critical: float, error: float = 0.05
+    ) -> Estimate:
+        """Return the error of some simulations.
+
+        Few simulations say little about their own scatter: intervals are at least as long as the
+        scatter of all simulations makes them.
+        """
+        part, share = self.effects.subset(inside), len(inside) / len(self.values)
+        if kind == "coverage" and k is not None:
+            ranks = part.ranks
+            return held(ranks.values[:, k], ranks.n_draws, _CENTRAL, central=True, error=error)
+        if kind == "bias" and k is not None:
+            bias, of_all = part.bias(k, critical), self.effects.bias(k, critical)
+            half = max(bias.high - bias.value, (of_all.high - of_all.value) / np.sqrt(share))
+            return Estimate(bias.value, float(bias.value - half), float(bias.value + half))
+        width, of_all = part.width(k, critical), self.effects.width(k, critical)
+        own, general = (np.log(one.high / one.value) for one in (width, of_all))
+        return _spread_of(width.value, max(own, general / np.sqrt(share)), critical)
 
     @property
     def _nominal(self) -> float:
@@ -265,14 +296,21 @@ class Atlas:
         return list(known).index(arguments.one_of(name, given, list(known)))
 
 
-def _size(
-    part: Effects, kind: str, k: int | None, critical: float, error: float = 0.05
-) -> Estimate:
-    """Return a bias, a width, or the share of truths in the central 68 % of the draws."""
-    if kind == "coverage" and k is not None:
-        ranks = part.ranks
-        return held(ranks.values[:, k], ranks.n_draws, _CENTRAL, central=True, error=error)
-    return part.width(k, critical) if kind == "width" or k is None else part.bias(k, critical)
+def _spread_of(width: float, half: float, critical: float) -> Estimate:
+    """Return a width with the interval of a standard deviation of as many normal numbers.
+
+    Arguments:
+        width: The width.
+        half: The half length of a symmetric interval of its logarithm.
+        critical: The number of standard errors to both sides.
+    """
+    from scipy.special import chdtri, ndtr
+
+    if not 0 < half < np.inf:
+        return Estimate(width, width, width)
+    n, tail = critical**2 / (2 * half**2), ndtr(-critical)
+    low, high = (width * np.sqrt(n / chdtri(n, at)) for at in (tail, 1 - tail))
+    return Estimate(width, float(low), float(high))
 
 
 def tested(sums: Floats, level: float) -> tuple[Floats, Floats, float]:

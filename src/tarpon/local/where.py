@@ -244,7 +244,8 @@ def where(
         len(found), sims.n_sims, level, critical, seed,
         Atlas(
             sims.names or (), names, values, mapped, map_sums, map_p_values, effects,
-            map_critical, critical, level, fine, star,
+            map_critical, {group.sides: p_values[:, g] for g, group in enumerate(found)},
+            critical, level, fine, star,
         ),
     )  # fmt: skip
 

@@ -113,9 +113,10 @@ def along(
 ) -> Axes:
     """Draw the bias, width or coverage along a feature of the observations.
 
-    The band holds for all bins of all features and parameters at once; dots of bins whose
-    interval excludes accurate posteriors are filled. Intervals of coverage are those of Clopper
-    and Pearson, which hold for the mean coverage of a bin (Hoeffding, 1956).
+    Filled dots are significant, by p-values that are exact and adjusted for all bins. The band is
+    for all bins of all features and parameters at once: approximate for bias and width, and for
+    coverage the one of Clopper and Pearson, which holds for the mean coverage of a bin at any
+    size (Hoeffding, 1956).
 
     Arguments:
         where: The answer of `tarpon.where`.
@@ -136,7 +137,7 @@ def along(
     ax.axhline(shown.right, color=BAND, linewidth=0.8)
     ax.fill_between(shown.place, low, high, color=COLORS[5], alpha=0.35, linewidth=0)
     ax.plot(shown.place, value, color=COLORS[0], linewidth=1.4)
-    faces = [COLORS[0] if wrong else "#ffffff" for wrong in shown.wrong]
+    faces = [COLORS[0] if wrong else "#ffffff" for wrong in shown.significant]
     ax.scatter(shown.place, value, s=26, c=faces, edgecolors=COLORS[0], linewidths=1.2, zorder=3)
     if shown.x_o is not None:
         _star(ax, (shown.x_o, np.nan))

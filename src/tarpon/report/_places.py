@@ -22,8 +22,8 @@ _READ_MAP = (
 _ADJUSTED = "adjusted for all windows, parameters and pairs of features"
 _READ_CURVE = (
     "Simulations are sorted into bins along the feature of the data with the clearest error. "
-    "The grey line is the value of accurate posteriors. The band holds for all bins of all "
-    "features and parameters at once, and filled dots are bins whose interval excludes the line."
+    "The grey line is the value of accurate posteriors. Filled dots are significant, and the band "
+    "is for all bins of all features and parameters at once."
 )
 _READ_NEAR = (
     "The dots are simulations, and the blue ones are the nearest to the observation. Only these "
@@ -106,8 +106,7 @@ def _window(shown: Map, k: int) -> Numbers:
 
 def _curve(where: Where, kind: str, feature: str, key: str) -> Figure:
     shown = where.curve(kind, feature=feature)
-    wrong = sum(shown.wrong)
-    about = f"bins that exclude accurate posteriors: {wrong} of {len(shown.sizes)}"
+    about = f"significant bins: {sum(shown.significant)} of {len(shown.sizes)}"
     rows = (
         ((f"{x:.3g}", _shown(kind, size), f"{n}"), x, size.value)
         for x, size, n in zip(shown.place, shown.sizes, shown.n_sims, strict=True)
