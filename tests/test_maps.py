@@ -236,6 +236,7 @@ class TestPlots:
     def test_figures_of_answers(self, found, flawed):
         assert len(found.plot().axes) == 4  # two panels with their colour bars
         assert len(tarpon.near(flawed, [2.0, 0.5], rng=0).plot().axes) == 2
+        assert len(tarpon.near(flawed, [9.0, 0.5], rng=0).plot().axes) == 1  # it is outside
         alone = tarpon.where(study(500, n_dims=1, n_x=1), rng=0)
         assert len(alone.plot().axes) == 2
 

@@ -105,10 +105,15 @@ class Near:
         return self.check.p_value
 
     def plot(self) -> "Figure":
-        """Draw the observation among the simulations, and bias and width of the nearest."""
+        """Draw the observation among the simulations, and bias and width of the nearest.
+
+        Without the latter if it is outside the simulations, since they do not apply to it.
+        """
         from .. import plots
 
-        return plots.side_by_side(partial(plots.near, self), partial(plots.effects, self.check))
+        draw = [partial(plots.near, self), partial(plots.effects, self.check)]
+        n_drawn = 1 if self.outcome == "outside the simulations" else 2
+        return plots.side_by_side(*draw[:n_drawn])
 
     def report(self, path: str | Path, *, name: str = "") -> None:
         """Write one HTML file about the nearest simulations."""
