@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .._base.progress import Bar
 from .._base.text import clean
 from ._app import Misuse, client, in_shell, say, show, where, wrapped, write_figure
-from ._local import arrays_of, near_one
+from ._local import arrays, near_one
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _local(*checks: tuple[Path, Check], options: Options) -> dict[str, Any]:
     if options.at is None:
         return {}
     ((file, check),) = checks
-    sims, x_o = _loaded(file, options), arrays_of(options.at)["x"]
+    sims, x_o = _loaded(file, options), arrays(options.at)["x"]
     how: dict[str, Any] = {"level": options.level, "n_swaps": options.n_swaps, "rng": check.seed}
     near = near_one(sims, options.at, **how)
     return {"near": near, "where": find(sims, x_o=x_o, **how)}

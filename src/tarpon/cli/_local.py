@@ -106,7 +106,7 @@ def where(
 
     names: Sequence[str] | None = None if names_x is None else names_x.split(",")
     sims = files.load(file, theta=theta, on_invalid=on_invalid)
-    x_o = None if at is None else arrays_of(at)["x"]
+    x_o = None if at is None else arrays(at)["x"]
     answer = where(sims, names_x=names, x_o=x_o, **given)
     say(answer.to_json() if as_json else wrapped(str(answer)))
     if plot is not None:
@@ -123,8 +123,8 @@ def near_one(sims: Simulations, at: Path, draws: Path | None = None, **given: An
     """Return the answer at the observation of a file, which must be one."""
     from ..local.near import near
 
-    observed = arrays_of(at)
-    samples = observed.get("samples") if draws is None else arrays_of(draws)["x"]
+    observed = arrays(at)
+    samples = observed.get("samples") if draws is None else arrays(draws)["x"]
     answer = near(sims, observed["x"], samples=samples, **given)
     if isinstance(answer, tuple):
         raise Misuse(
@@ -141,7 +141,7 @@ def _write(what: str, path: Path, as_json: bool, write: Callable[[], None]) -> N
         say(f"{what}: {shown(path)}")
 
 
-def arrays_of(path: Path) -> dict[str, Array]:
+def arrays(path: Path) -> dict[str, Array]:
     """Return the arrays of a .npz file, or that of a .npy file as `x`; objects are refused."""
     import numpy as np
 

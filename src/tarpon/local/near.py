@@ -29,7 +29,7 @@ from ..checks.swaps import fewest_swaps
 from ..simulations import Simulations, chosen, equalised, neighbours
 from ..simulations.neighbours import Neighbours, Observation
 from . import words
-from .around import Around, around
+from .surroundings import Surroundings, surroundings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,9 +67,9 @@ class Near:
         measure: What distances are measured by: `"posteriors"`, `"summary(x)"` or `"x"`.
         alike: Whether posterior means and widths are the same for all simulations, so that the
             nearest ones are arbitrary.
+        surroundings: Where the observation and the nearest simulations lie, for figures.
         n_observations: The number of observations that were asked about; the level is divided by
             it.
-        around: Where the observation and the nearest simulations lie, for figures.
     """
 
     check: Check
@@ -79,8 +79,8 @@ class Near:
     radius: float
     measure: str
     alike: bool
-    n_observations: int
-    around: Around
+    surroundings: Surroundings
+    n_observations: int = 1
 
     @property
     def outcome(self) -> str:
@@ -241,8 +241,8 @@ def _near(
         float(found.distance.max()),
         found.measure,
         _arbitrary(sims, found),
+        surroundings(sims, observation, found, summary),
         n_observations,
-        around(sims, observation, found, summary),
     )
 
 

@@ -162,8 +162,10 @@ def near(near: "Near", *, ax: Axes | None = None) -> Axes:
         >>> tarpon.plots.near(tarpon.near(sims, sims.x[0], rng=0)).get_ylabel()
         'x[1] / sd'
     """
-    shows("near", near, ("around", "typical"), "what `tarpon.near` returns for one observation")
-    shown = near.around
+    shows(
+        "near", near, ("surroundings", "typical"), "what `tarpon.near` returns for one observation"
+    )
+    shown = near.surroundings
     ax = axes_of(ax)
     _simulations(ax, shown.values, "simulations")
     x, y = shown.values[_few(shown.places)].T

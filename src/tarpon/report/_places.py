@@ -130,7 +130,7 @@ def _what(shown: Map | Curve) -> str:
 
 
 def _near(near: Near, key: str) -> Figure:
-    shown = near.around
+    shown = near.surroundings
     x, y = shown.x_o
     ends = [(float(values.min()), float(values.max())) for values in shown.values[shown.places].T]
     nearest = tuple(f"{low:.3g} to {high:.3g}" for low, high in ends)

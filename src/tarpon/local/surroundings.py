@@ -1,4 +1,4 @@
-"""Around: where an observation and its nearest simulations lie, in two features."""
+"""Surroundings: where an observation and its nearest simulations lie, in two features."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from ..simulations.neighbours import Neighbours, Observation, Summary
 
 
 @dataclass(frozen=True, eq=False)
-class Around:
+class Surroundings:
     """An observation among the simulations, in two features.
 
     Arguments:
@@ -26,9 +26,9 @@ class Around:
     places: Ints
 
 
-def around(
+def surroundings(
     sims: Simulations, observation: Observation, found: Neighbours, summary: Summary | None
-) -> Around:
+) -> Surroundings:
     """Return the two features in which the nearest simulations are most alike."""
     if found.measure == "posteriors" and observation.samples is not None:
         every, names = _posteriors(sims, observation.samples)
@@ -42,7 +42,7 @@ def around(
     own = every[-1]
     spread = every[found.places].std(axis=0) / np.maximum(every[:-1].std(axis=0), 1e-300)
     first, second = sorted(np.argsort(spread, kind="stable")[:2].tolist())
-    return Around(
+    return Surroundings(
         (names[first], names[second]), every[:-1, [first, second]],
         (float(own[first]), float(own[second])), found.places,
     )  # fmt: skip
