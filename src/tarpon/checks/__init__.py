@@ -182,17 +182,26 @@ class Check:
 
         return plots.effects(self, ax=ax)
 
-    def report(self, path: str | Path, *, name: str = "") -> None:
+    def report(
+        self,
+        path: str | Path,
+        *,
+        name: str = "",
+        where: Any = None,
+        near: Any = None,
+    ) -> None:
         """Write one HTML file with everything that the check found, for a browser or a mail.
 
         Arguments:
             path: The path of the file, which must end with `.html` or `.htm`.
             name: The name of what was checked, for the title.
+            where: The answer of `tarpon.where`, for a section with maps.
+            near: The answer of `tarpon.near`, for a section about an observation.
         """
         from .. import report
 
         arguments.instance("name", name, str, "text")
-        report.write(path, self, names=[name] if name else None)
+        report.write(path, self, names=[name] if name else None, where=where, near=near)
 
     @property
     def citation(self) -> str:

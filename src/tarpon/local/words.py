@@ -106,3 +106,12 @@ def where(answer: "Where") -> str:
     verb = "depend" if depends else "are not shown to depend"
     lines.append(f"  Errors {verb} on the observations ({stated('p', answer.depends)}, exact).")
     return "\n".join(lines)
+
+
+def label(kind: str, parameter: str | None) -> str:
+    """Return the label of an axis of errors."""
+    if kind == "coverage":
+        return f"Truths of {parameter} in 68% of the draws"
+    if kind == "bias":
+        return f"Bias of {parameter} / posterior sd"
+    return f"Scatter of the truths{f' of {parameter}' if parameter else ''} / width"

@@ -17,6 +17,8 @@ from .._base.formulas import plain
 from .._base.tables import Table
 from .._base.text import number, stated
 from ..checks import Check, words
+from ..local.near import Near
+from ..local.where import Where
 from ..results import Result
 from . import _compared
 from ._chapter import Chapter
@@ -34,6 +36,8 @@ def write(
     *checks: Check,
     names: Sequence[str] | None = None,
     commands: Sequence[str] | None = None,
+    where: Where | None = None,
+    near: Near | None = None,
 ) -> None:
     """Write one HTML file about checks; several are compared, the best first.
 
@@ -47,13 +51,15 @@ def write(
         checks: One or more checks.
         names: The name of what was checked, per check.
         commands: The command that reproduces each check; by default a line of Python.
+        where: The answer of `tarpon.where`, for a section with maps; of one check only.
+        near: The answer of `tarpon.near`, for a section about an observation; of one check only.
 
     Example:
         >>> check = tarpon.check(tarpon.problems.zoo("narrow", rng=0), rng=0)
         >>> tarpon.report.write("report.html", check, names=["my flow"])
     """
     path = arguments.new_page(path)
-    text = html(*checks, names=names, commands=commands)
+    text = html(*checks, names=names, commands=commands, where=where, near=near)
     with replacing(path) as file:
         file.write(text.encode())
 
@@ -62,17 +68,21 @@ def html(
     *checks: Check,
     names: Sequence[str] | None = None,
     commands: Sequence[str] | None = None,
+    where: Where | None = None,
+    near: Near | None = None,
 ) -> str:
     """Return the text of the file that `write` writes."""
     if not checks:
         raise ValueError("`checks` must be at least one check, but got none.")
     for check in checks:
         arguments.instance("checks", check, Check, "what `tarpon.check` returns")
+    _local(len(checks), where, near)
     called, made = _names(checks, names), _commands(checks, commands)
     chapters = [
         Chapter(
             checks[k], called[k], f"s{place}", made[k],
             above=_compared.above(place, checks[k]) if len(checks) > 1 else None,
+            where=where, near=near,
         )
         for place, k in enumerate(_compared.best_first(checks))
     ]  # fmt: skip
@@ -124,6 +134,19 @@ def _worst(shown: Check | Result) -> tuple[Check | Result, int]:
     from ._figures import single
 
     return single(shown, *shown.p_values.argsort()[:_MOST_DRAWN]), len(shown.names)
+
+
+def _local(n_checks: int, where: Where | None, near: Near | None) -> None:
+    """Raise unless local answers are some, and of one check."""
+    if where is not None:
+        arguments.instance("where", where, Where, "what `tarpon.where` returns")
+    if near is not None:
+        wanted = "what `tarpon.near` returns for one observation"
+        arguments.instance("near", near, Near, wanted)
+    if n_checks > 1 and (where is not None or near is not None):
+        raise ValueError(
+            f"`where` and `near` belong to one check, but got {n_checks}: write a report of each."
+        )
 
 
 def _names(checks: Sequence[Check], names: Sequence[str] | None) -> list[str]:
