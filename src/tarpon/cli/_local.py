@@ -67,8 +67,8 @@ def near(
     from ..adapters import files
     from ..local.near import near
 
-    observed = _arrays(at)
-    samples = observed.get("samples") if draws is None else _arrays(draws)["x"]
+    observed = arrays(at)
+    samples = observed.get("samples") if draws is None else arrays(draws)["x"]
     sims = files.load(file, theta=theta, on_invalid=on_invalid)
     answer = near(sims, observed["x"], samples=samples, n=n, **given)
     if isinstance(answer, tuple):
@@ -108,7 +108,7 @@ def where(
     raise SystemExit(int(answer.outcome != "nothing found"))
 
 
-def _arrays(path: Path) -> dict[str, Array]:
+def arrays(path: Path) -> dict[str, Array]:
     """Return the arrays of a .npz file, or that of a .npy file as `x`; objects are refused."""
     import numpy as np
 

@@ -67,6 +67,8 @@ class Near:
             nearest ones are arbitrary.
         n_observations: The number of observations that were asked about; the level is divided by
             it.
+        around: Whether truths were simulated around the posterior of the observation, by
+            `run(near=)`, and not from the prior. Then `typical` is approximate.
     """
 
     check: Check
@@ -77,6 +79,7 @@ class Near:
     measure: str
     alike: bool
     n_observations: int = 1
+    around: bool = False
 
     @property
     def outcome(self) -> str:
@@ -120,6 +123,7 @@ class Near:
             "measure": self.measure,
             "alike": self.alike,
             "n_observations": self.n_observations,
+            "around": self.around,
             "check": self.check.to_dict(),
             "text": str(self),
             "version": __version__,
