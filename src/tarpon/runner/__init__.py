@@ -312,7 +312,9 @@ def _why(study: Study) -> str:
     if study.near is not None:
         return (
             f"{study.n_done} of {study.n_sims} simulations around the observation are done, with "
-            f"{study.check.draws}."
+            f"{study.check.draws}. Findings describe weighted draws: errors look smaller than "
+            f"they are, and draws that are too narrow also look biased, since weights move them "
+            f"less."
         )
     evidence = f"evidence {study.monitor.e_value:.3g}:1"
     if study.stopped == "inaccurate":
