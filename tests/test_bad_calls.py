@@ -593,7 +593,7 @@ BAD = {
         ({"max_width_error": NAN}, ValueError, "`max_width_error` must be positive, but got nan"),
     ],
     "Gate.require": [
-        ({"check": None}, TypeError, "`check` must be what `tarpon.check` or `tarpon.near` returns, but got None"),
+        ({"check": None}, TypeError, "`check` must be what `tarpon.check` .* but got None"),
         ({"check": RESULT}, TypeError, "`check` must be what `tarpon.check` .* but got SBC on"),
     ],
     "gaussian": [
@@ -653,11 +653,11 @@ BAD = {
     ],
     "effects": [
         ({"check": RESULT}, TypeError, "`check` must be what `tarpon.check` .* got SBC on"),
-        ({"check": None}, TypeError, "`check` must be what `tarpon.check` or `tarpon.near` returns, but got None"),
+        ({"check": None}, TypeError, "`check` must be what `tarpon.check` returns, but got None"),
         ({"ax": "here"}, TypeError, "`ax` must be axes of matplotlib, but got 'here'"),
     ],
     "pair": [
-        ({"check": 5}, TypeError, "`check` must be what `tarpon.check` or `tarpon.near` returns, but got 5"),
+        ({"check": 5}, TypeError, "`check` must be what `tarpon.check` returns, but got 5"),
         ({"pair": ("a", "b")}, TypeError, r"`pair` must be one of .* but got \('a', 'b'\)"),
     ],
     "trend": [
