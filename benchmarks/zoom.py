@@ -75,7 +75,8 @@ class Ball:
         return f"first parameter biased by {self.shift:g} sd" if self.shift else "exact"
 
 
-CELLS = (Ball(), Ball(0.7), Ball(0.7, radius=1.5), Ball(shift=0.7))
+RADII = (1.0, 1.5, 2.0)
+CELLS = (Ball(), *(Ball(0.7, radius=r) for r in RADII), Ball(shift=0.7))
 
 
 def study(given: tuple[Ball, int]) -> tuple[bool, bool, bool]:
