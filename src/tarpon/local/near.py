@@ -70,6 +70,8 @@ class Near:
         surroundings: Where the observation and the nearest simulations lie, for figures.
         n_observations: The number of observations that were asked about; the level is divided by
             it.
+        around: Whether truths were simulated around the posterior of the observation, by
+            `run(near=)`, and not from the prior. Then `typical` is approximate.
     """
 
     check: Check
@@ -81,6 +83,7 @@ class Near:
     alike: bool
     surroundings: Surroundings
     n_observations: int = 1
+    around: bool = False
 
     @property
     def outcome(self) -> str:
@@ -133,6 +136,7 @@ class Near:
             "measure": self.measure,
             "alike": self.alike,
             "n_observations": self.n_observations,
+            "around": self.around,
             "check": self.check.to_dict(),
             "text": str(self),
             "version": __version__,
