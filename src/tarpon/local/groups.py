@@ -70,7 +70,7 @@ def features(
 ) -> tuple[Floats, list[str]]:
     """Return what groups are made by, `(n_sims, n_features)`, and the names.
 
-    At most eight numbers of the observations, or of a summary of them; of more numbers the
+    At most twelve numbers of the observations, or of a summary of them; of more numbers the
     leading principal components, and the means of pooled points; the latter without observations.
     """
     means = [f"the posterior mean of {name}" for name in sims.names or ()][:_MOST_MEANS]
@@ -87,7 +87,7 @@ def features(
             f"but got {len(names)}."
         )
     columns = np.flatnonzero(flat.std(axis=0) > 0)
-    if len(columns) <= neighbours.MOST_FEATURES:
+    if len(columns) <= _MOST_MEANS + _MOST_LEADING:
         known = names or [shapes.place(data.shape[1:], k, label) for k in range(flat.shape[1])]
         return flat[:, columns], [known[int(k)] for k in columns]
     leading = neighbours.principal(flat)[:, :_MOST_LEADING]

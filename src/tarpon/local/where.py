@@ -147,7 +147,7 @@ def where(
         sims: The simulations. Without observations, groups are made by posterior means.
         names_x: The names of the numbers of an observation, or of its summary.
         summary: A function of the observations that returns what groups are to be made by, at
-            most eight numbers each; of more numbers the leading principal components are used,
+            most twelve numbers each; of more numbers the leading principal components are used,
             and posterior means.
         level: The probability of naming any group in which posteriors are right.
         n_swaps: The number of swaps.
