@@ -9,6 +9,7 @@ Results are kept study by study in docs/benchmarks, so runs can be stopped and c
 """
 
 import argparse
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -22,6 +23,7 @@ from numpy.random import Generator
 from power_results import Cell, Results
 
 import tarpon
+from tarpon.local.near import belongs
 from tarpon.local.where import Place
 from tarpon.simulations import Simulations, chosen
 from tarpon.simulations.neighbours import Observation, of_draws
@@ -103,7 +105,7 @@ def power(flaw: str, n_dims: int, n_sims: int, seed: int) -> dict[str, float]:
     for name, (x_o, samples) in zip(("in", "out"), observations(study), strict=True):
         start = time.perf_counter()
         near = tarpon.near(sims, x_o, samples=samples, rng=seed)
-        found[f"near {name}"] = near.p_value
+        found[f"near {name}"], found[f"x {name}"] = near.p_value, float(x_o[0])
         found[f"near {name} s"] = time.perf_counter() - start
         window = sims.near(x_o, 100, samples=samples)
         found[f"flawed {name}"] = float((window.x[:, 0] > CUT).mean())
@@ -200,9 +202,8 @@ def level(n_sims: int, n_draws: int, shape: tuple[int, ...], seed: int) -> dict[
     run = partial(tarpon.near, n=n, n_swaps=199, rng=seed)
     where = tarpon.where(sims, n_swaps=199, rng=seed)
     wrong = Simulations(0.5 * draws[:, 1:] + 1, theta[1:], x=x[1:])
-    also = run(wrong, x[0], samples=0.5 * draws[:, 0] + 1)
-    observation = Observation.of(sims, x[0], draws[:, 0])
-    alone = of_draws(sims, observation.samples)
+    misled = 0.5 * draws[:, 0] + 1
+    alone = of_draws(sims, draws[:, 0])
     order = np.argsort(np.square(alone[:-1] - alone[-1]).mean(axis=1))
     twin = chosen(sims, np.sort(order[:n]))
     return {
@@ -210,8 +211,8 @@ def level(n_sims: int, n_draws: int, shape: tuple[int, ...], seed: int) -> dict[
         "near by x": run(sims, x[0]).p_value,
         "where": where.p_value,
         "depends, wrong everywhere": tarpon.where(wrong, n_swaps=199, rng=seed).depends,
-        "typical, wrong everywhere": also.typical,
-        "typical by x": run(wrong, x[0]).typical,
+        "typical, wrong everywhere": belongs(wrong, Observation.of(wrong, x[0], misled))[0],
+        "typical by x": belongs(wrong, Observation.of(wrong, x[0]))[0],
         "twin": tarpon.check(twin, n_swaps=199, rng=seed).p_value,
     }
 
@@ -238,7 +239,7 @@ def measure(options: argparse.Namespace) -> None:
                 results = Results(path)
                 cell = results.cells.get(key, {})
                 done = len(cell.get(mark, []))
-                if options.only not in key or done >= min(most, n_studies):
+                if not re.search(options.only, key) or done >= min(most, n_studies):
                     continue
                 found = list(pool.map(run, range(done, min(most, n_studies))))
                 more: Cell = {k: cell.get(k, []) + [one[k] for one in found] for k in found[0]}
@@ -270,7 +271,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write docs/local.md only")
     parser.add_argument("--with-sbi", action="store_true", help="measure LC2ST")
     parser.add_argument("--speed", action="store_true", help="measure times beside `check`")
-    parser.add_argument("--only", default="", help="cells with this in their names")
+    parser.add_argument("--only", default="", help="cells whose names match this expression")
     parser.add_argument("--studies", type=int, default=400, help="studies per cell at most")
     parser.add_argument("--round", type=int, default=20, help="studies per cell and round")
     parser.add_argument("--processes", type=int, default=2, help="processes at a time")

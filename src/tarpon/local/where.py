@@ -248,7 +248,9 @@ class _Study:
     p_values: Floats
     effects: Effects
 
-    def named(self, level: float, critical: float, *, everywhere: bool) -> tuple[list[Place], bool]:
+    def named(
+        self, level: float, critical: float, *, everywhere: bool
+    ) -> tuple[list[Place], bool]:
         """Return the groups that say different things, and whether all other errors are theirs."""
         failing = self.p_values <= level
         whole = np.array([not group.sides for group in self.groups])
