@@ -21,6 +21,7 @@ from ._app import (
     a_scheduler,
     a_seed,
     a_size,
+    a_tolerance,
     an_option,
     as_json,
     options,
@@ -54,21 +55,6 @@ class _Named(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         if not equals:
             self.fail(f"{value!r} is not ROLE=NAME, like samples=post/draws.")
         return role, name or None
-
-
-class _Limits(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """The largest bias, width error and perhaps coverage error as `0.1,0.1,0.05`."""
-
-    name = "bias,width[,coverage]"
-
-    def convert(self, value: Any, *_: Any) -> tuple[float, ...]:
-        try:
-            limits = tuple(float(number) for number in value.split(","))
-        except ValueError:
-            limits = ()
-        if len(limits) not in (2, 3) or not min(limits) > 0:
-            self.fail(f"{value!r} is not BIAS,WIDTH or BIAS,WIDTH,COVERAGE, like 0.1,0.1,0.05.")
-        return limits
 
 
 class _Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -147,12 +133,7 @@ sbc = _classical(
     type=click.Choice(["inaccurate", "doubt", "not within tolerance", "never"]),
     default="inaccurate",
 )
-@an_option(
-    "--tolerance",
-    "The largest bias in posterior sd, and errors of widths and coverage as fractions, that do "
-    "not matter.",
-    type=_Limits(),
-)
+@a_tolerance
 @a_size("--max-bias", "Exit with 1 if a parameter is clearly off by more, in posterior sd.")
 @a_size("--max-width-error", "Exit with 1 if a width is clearly off by more, as a fraction.")
 @a_count(

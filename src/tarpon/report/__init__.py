@@ -1,5 +1,6 @@
 """Report: one HTML file about one or more checks. It needs no network and no scripts."""
 
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from .._base import arguments
 from .._base.disk import replacing, versions
@@ -152,6 +153,11 @@ def _stated(p_value: float) -> str:
     return stated("p", p_value, 3).replace(" ", "\N{NO-BREAK SPACE}")
 
 
+def _code(words: object) -> Markup:
+    """Return words with what stands between backticks as code, everything escaped."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(str(words)))))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -166,6 +172,7 @@ def _environment() -> Environment:
         "stated": _stated,
         "number": _number,
         "plain": plain,
+        "code": _code,
         "power": words.power,
         "log_score": words.log_score,
         "needed": words.needed,
