@@ -26,7 +26,7 @@ import tarpon
 from tarpon.local.near import belongs
 from tarpon.local.where import Place
 from tarpon.simulations import Simulations, chosen
-from tarpon.simulations.neighbours import Observation, of_draws
+from tarpon.simulations.neighbours import Observation
 
 CUT = 1.4657  # the 85 % quantile of x[0], which has a variance of 2
 SD = np.sqrt(0.5)  # of the posterior of each parameter
@@ -182,38 +182,50 @@ def lc2st(flaw: str, n_dims: int, n_sims: int, seed: int) -> dict[str, float]:
 
 def linear(
     rng: Generator, n: int, n_draws: int, shape: tuple[int, ...]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return draws of exact posteriors, truths and observations: mixed parameters, noise."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return exact and wrong draws, truths and observations: mixed parameters, noise.
+
+    The wrong draws are half as wide and shifted, alike for all observations.
+    """
     size = int(np.prod(shape))
     mix = np.random.default_rng(size).normal(size=(2, size)) / np.sqrt(max(1, size / 5))
     theta = rng.normal(size=(n, 2))
     x = theta @ mix + rng.normal(size=(n, size))
     covariance = np.linalg.inv(np.eye(2) + mix @ mix.T)
     noise = rng.normal(size=(n_draws, n, 2)) @ np.linalg.cholesky(covariance).T
-    return x @ mix.T @ covariance + noise, theta, x.reshape(n, *shape)
+    mean = x @ mix.T @ covariance
+    return mean + noise, mean + 0.5 * noise + 0.3, theta, x.reshape(n, *shape)
 
 
 def level(n_sims: int, n_draws: int, shape: tuple[int, ...], seed: int) -> dict[str, float]:
     """Return p-values of exact posteriors, and of wrong ones that must not matter."""
     rng = np.random.default_rng([seed, n_sims, n_draws, *shape])
-    draws, theta, x = linear(rng, n_sims + 1, n_draws, shape)
+    draws, misled, theta, x = linear(rng, n_sims + 1, n_draws, shape)
     sims = Simulations(draws[:, 1:], theta[1:], x=x[1:])
     n = 100 if n_sims > 100 else 30
     run = partial(tarpon.near, n=n, n_swaps=199, rng=seed)
     where = tarpon.where(sims, n_swaps=199, rng=seed)
-    wrong = Simulations(0.5 * draws[:, 1:] + 1, theta[1:], x=x[1:])
-    misled = 0.5 * draws[:, 0] + 1
-    alone = of_draws(sims, draws[:, 0])
-    order = np.argsort(np.square(alone[:-1] - alone[-1]).mean(axis=1))
-    twin = chosen(sims, np.sort(order[:n]))
+    wrong = Simulations(misled[:, 1:], theta[1:], x=x[1:])
     return {
         "near": run(sims, x[0], samples=draws[:, 0]).p_value,
         "near by x": run(sims, x[0]).p_value,
         "where": where.p_value,
         "depends, wrong everywhere": tarpon.where(wrong, n_swaps=199, rng=seed).depends,
-        "typical, wrong everywhere": belongs(wrong, Observation.of(wrong, x[0], misled))[0],
+        "typical, wrong everywhere": belongs(wrong, Observation.of(wrong, x[0], misled[:, 0]))[0],
         "typical by x": belongs(wrong, Observation.of(wrong, x[0]))[0],
-        "twin": tarpon.check(twin, n_swaps=199, rng=seed).p_value,
+    }
+
+
+def twin(n_draws: int, seed: int) -> dict[str, float]:
+    """Return p-values at an observation of exact posteriors; by the draws alone, too."""
+    study = Study(500, n_draws, 1, 1.0, 0.0, CUT, np.random.default_rng([seed, n_draws]))
+    sims, x_o = study.simulations(), np.array([2.4])
+    far = abs(np.asarray(sims.samples).mean(axis=0)[:, 0] - 1.2)
+    window = chosen(sims, np.sort(np.argsort(far)[:100]))
+    samples = study.draws(x_o[None])[:, 0]
+    return {
+        "near": tarpon.near(sims, x_o, samples=samples, n_swaps=199, rng=seed).p_value,
+        "twin": tarpon.check(window, n_swaps=199, rng=seed).p_value,
     }
 
 
@@ -225,6 +237,8 @@ def every(options: argparse.Namespace) -> Iterator[tuple[str, Callable, int]]:
         return
     for n_sims, n_dims, flaw in product(N_SIMS, DIMS, FLAWS):
         yield f"{flaw} {n_dims} {n_sims}", partial(power, flaw, n_dims, n_sims), N_STUDIES
+    for n_draws in (9, 99):
+        yield f"twin {n_draws}", partial(twin, n_draws), 200
     for (n_sims, n_draws), shape in product(SIZES, ((1,), (5,), (200,), (8, 8))):
         size = "×".join(map(str, shape))
         yield f"level {n_sims} {n_draws} {size}", partial(level, n_sims, n_draws, shape), 400
@@ -232,18 +246,17 @@ def every(options: argparse.Namespace) -> Iterator[tuple[str, Callable, int]]:
 
 def measure(options: argparse.Namespace) -> None:
     """Measure ten studies per cell and round, until all are done."""
-    path, mark = (SBI, "lc2st s") if options.with_sbi else (PATH, "where")
+    path = SBI if options.with_sbi else PATH
     with ProcessPoolExecutor(options.processes) as pool:
         for most in range(options.round, options.studies + 1, options.round):
             for key, run, n_studies in every(options):
-                results = Results(path)
-                cell = results.cells.get(key, {})
-                done = len(cell.get(mark, []))
+                cell = Results(path).cells.get(key, {})
+                done = len(next(iter(cell.values()), []))
                 if not re.search(options.only, key) or done >= min(most, n_studies):
                     continue
                 found = list(pool.map(run, range(done, min(most, n_studies))))
                 more: Cell = {k: cell.get(k, []) + [one[k] for one in found] for k in found[0]}
-                results.merge({key: more})
+                Results(path).merge({key: more})  # read again: others may have written
                 print(key, done + len(found), {k: f"{np.mean(v):.2f}" for k, v in more.items()})
 
 

@@ -18,14 +18,13 @@ LEVEL = 0.05
 INNER = 2.0358  # the 92.5 % quantile of x[0]
 LEVELS = (
     "near", "near by x", "where", "depends, wrong everywhere", "typical, wrong everywhere",
-    "typical by x", "twin",
+    "typical by x",
 )  # fmt: skip
 TITLES = {
     "narrow": "0.7 × too narrow",
     "bias": "0.5 sd biased",
     "near by x": "near, without `samples`",
     "typical by x": "typical, wrong everywhere, without `samples`",
-    "twin": "twin: windows by the draws alone",
 }
 
 
@@ -44,14 +43,15 @@ def share(count: int, n: int, digits: int = 2) -> str:
 
 def power(cells: dict[str, Cell], sbi: dict[str, Cell]) -> Iterator[str]:
     yield from heads(
-        "flaw", "parameters", "simulations", "`near`, wrong", "inner half", "LC2ST, wrong",
+        "flaw", "parameters", "simulations", "studies", "`near`, wrong", "inner half", "LC2ST, wrong",
         "`near`, right", "LC2ST, right", "window", "`near`, s", "LC2ST, s",
     )  # fmt: skip
     for flaw, n_sims, n_dims, ours in measured(cells):
         theirs = sbi.get(f"{flaw} {n_dims} {n_sims}", {})
         inside = np.array(ours["near in"])[np.array(ours["x in"]) > INNER]
         yield row(
-            TITLES[flaw], n_dims, n_sims, rejected(ours["near in"]), rejected(inside),
+            TITLES[flaw], n_dims, n_sims, f"{len(ours['where'])}, {len(theirs.get('lc2st s', []))}",
+            rejected(ours["near in"]), rejected(inside),
             rejected(theirs.get("lc2st in", []), strict=True), rejected(ours["near out"]),
             rejected(theirs.get("lc2st out", []), strict=True),
             f"{np.mean(ours['flawed in']):.0%}, {np.mean(ours['flawed out']):.0%}",
@@ -101,6 +101,11 @@ def levels(cells: dict[str, Cell]) -> Iterator[str]:
         if (key := f"level {n_sims} {n_draws} {size}") in cells:
             found = rejected(cells[key][name], digits=3)
             yield row(TITLES.get(name, name), n_sims, n_draws, size, found)
+    for n_draws in (9, 99):
+        if cell := cells.get(f"twin {n_draws}"):
+            yield row("near, off centre", 500, n_draws, 1, rejected(cell["near"], digits=3))
+            found = rejected(cell["twin"], digits=3)
+            yield row("twin: by the draws alone", 500, n_draws, 1, found)
 
 
 def speed(cell: Cell) -> Iterator[str]:
