@@ -290,8 +290,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2, help="processes at a time")
     options = parser.parse_args()
     if options.speed:
-        results = Results(PATH)
-        results.merge(speed())
+        times = speed()
+        Results(PATH).merge(times)
     elif not options.write:
         measure(options)
     write()

@@ -14,6 +14,7 @@ FLAWS = {"narrow": (0.7, 0.0), "bias": (1.0, 0.5)}  # widths and shifts of the d
 DIMS, N_SIMS = (2, 5, 10), (500, 2000)
 SIZES = ((100, 9), (100, 99), (500, 9), (500, 99))  # simulations and draws, of levels
 N_STUDIES, N_LC2ST, N_NULL = 60, 20, 20
+SHAPES = ("1", "5", "200", "8×8")  # numbers of an observation
 LEVEL = 0.05
 INNER = 2.0358  # the 92.5 % quantile of x[0]
 LEVELS = (
@@ -28,10 +29,10 @@ TITLES = {
 }
 
 
-def rejected(values: Iterable[float], *, digits: int = 2, strict: bool = False) -> str:
+def rejected(values: Iterable[float], *, strict: bool = False) -> str:
     """Return the share of p-values at or below the level, with its 99 % exact interval."""
     found = np.array(list(values))
-    return share(int((found < LEVEL if strict else found <= LEVEL).sum()), len(found), digits)
+    return share(int((found < LEVEL if strict else found <= LEVEL).sum()), len(found))
 
 
 def share(count: int, n: int, digits: int = 2) -> str:
@@ -43,14 +44,14 @@ def share(count: int, n: int, digits: int = 2) -> str:
 
 def power(cells: dict[str, Cell], sbi: dict[str, Cell]) -> Iterator[str]:
     yield from heads(
-        "flaw", "parameters", "simulations", "studies", "`near`, wrong", "inner half", "LC2ST, wrong",
-        "`near`, right", "LC2ST, right", "window", "`near`, s", "LC2ST, s",
+        "flaw", "parameters", "simulations", "studies", "`near`, wrong", "inner half",
+        "LC2ST, wrong", "`near`, right", "LC2ST, right", "window", "`near`, s", "LC2ST, s",
     )  # fmt: skip
     for flaw, n_sims, n_dims, ours in measured(cells):
         theirs = sbi.get(f"{flaw} {n_dims} {n_sims}", {})
         inside = np.array(ours["near in"])[np.array(ours["x in"]) > INNER]
         yield row(
-            TITLES[flaw], n_dims, n_sims, f"{len(ours['where'])}, {len(theirs.get('lc2st s', []))}",
+            TITLES[flaw], n_dims, n_sims, f"{len(ours['where'])}, {len(theirs.get('lc2st s', ''))}",
             rejected(ours["near in"]), rejected(inside),
             rejected(theirs.get("lc2st in", []), strict=True), rejected(ours["near out"]),
             rejected(theirs.get("lc2st out", []), strict=True),
@@ -96,16 +97,17 @@ def row(*columns: object) -> str:
 
 
 def levels(cells: dict[str, Cell]) -> Iterator[str]:
-    yield from heads("p-value", "simulations", "draws", "numbers of x", "P(p ≤ 0.05)")
-    for name, (n_sims, n_draws), size in product(LEVELS, SIZES, ("1", "5", "200", "8×8")):
-        if (key := f"level {n_sims} {n_draws} {size}") in cells:
-            found = rejected(cells[key][name], digits=3)
-            yield row(TITLES.get(name, name), n_sims, n_draws, size, found)
+    yield from heads("p-value", "simulations", "draws", *SHAPES, "all")
+    for name, (n_sims, n_draws) in product(LEVELS, SIZES):
+        found = [
+            cells.get(f"level {n_sims} {n_draws} {size}", {}).get(name, []) for size in SHAPES
+        ]
+        every = [*found, [p for values in found for p in values]]
+        yield row(TITLES.get(name, name), n_sims, n_draws, *map(rejected, every))
     for n_draws in (9, 99):
         if cell := cells.get(f"twin {n_draws}"):
-            yield row("near, off centre", 500, n_draws, 1, rejected(cell["near"], digits=3))
-            found = rejected(cell["twin"], digits=3)
-            yield row("twin: by the draws alone", 500, n_draws, 1, found)
+            for name, title in (("near", "near, off centre"), ("twin", "twin: by draws alone")):
+                yield row(title, 500, n_draws, rejected(cell[name]), "", "", "", "")
 
 
 def speed(cell: Cell) -> Iterator[str]:
