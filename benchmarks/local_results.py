@@ -50,9 +50,9 @@ def power(cells: dict[str, Cell], sbi: dict[str, Cell]) -> Iterator[str]:
     for flaw, n_sims, n_dims, ours in measured(cells):
         theirs = sbi.get(f"{flaw} {n_dims} {n_sims}", {})
         inside = np.array(ours["near in"])[np.array(ours["x in"]) > INNER]
+        n_studies = f"{len(ours['where'])}, {len(theirs.get('lc2st s', ''))}"
         yield row(
-            TITLES[flaw], n_dims, n_sims, f"{len(ours['where'])}, {len(theirs.get('lc2st s', ''))}",
-            rejected(ours["near in"]), rejected(inside),
+            TITLES[flaw], n_dims, n_sims, n_studies, rejected(ours["near in"]), rejected(inside),
             rejected(theirs.get("lc2st in", []), strict=True), rejected(ours["near out"]),
             rejected(theirs.get("lc2st out", []), strict=True),
             f"{np.mean(ours['flawed in']):.0%}, {np.mean(ours['flawed out']):.0%}",
