@@ -72,7 +72,7 @@ def features(
 ) -> tuple[Floats, list[str], Floats | None]:
     """Return what groups are made by, `(n_sims, n_features)`, the names, and those of `x_o`.
 
-    At most eight numbers of the observations, or of a summary of them; of more numbers the
+    At most twelve numbers of the observations, or of a summary of them; of more numbers the
     leading principal components, and the means of pooled points; the latter without observations.
     Those of `x_o` change none of the others; its posterior mean is not known, so it is NaN.
     """
@@ -93,7 +93,7 @@ def features(
             f"but got {len(names)}."
         )
     columns = np.flatnonzero(flat.std(axis=0) > 0)
-    if len(columns) <= neighbours.MOST_FEATURES:
+    if len(columns) <= _MOST_MEANS + _MOST_LEADING:
         known = names or [shapes.place(data.shape[1:], k, label) for k in range(flat.shape[1])]
         star = own[0, columns].astype(float) if len(own) else None
         return flat[:, columns], [known[int(k)] for k in columns], star

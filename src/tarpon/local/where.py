@@ -80,7 +80,7 @@ class Where:
         p_value: The smallest adjusted p-value of all groups.
         depends: The p-value of errors being the same for all observations; small if they depend
             on them.
-        elsewhere: Whether nothing was found apart from the places.
+        elsewhere: Whether nothing was found without the simulations of the places.
         features: The names of the features by which groups were made.
         n_groups: The number of groups.
         n_sims: The number of simulations.
@@ -197,7 +197,7 @@ def where(
         sims: The simulations. Without observations, groups are made by posterior means.
         names_x: The names of the numbers of an observation, or of its summary.
         summary: A function of the observations that returns what groups are to be made by, at
-            most eight numbers each; of more numbers the leading principal components are used,
+            most twelve numbers each; of more numbers the leading principal components are used,
             and posterior means.
         x_o: An observation to mark in maps and curves; it changes nothing else.
         level: The probability of naming any group in which posteriors are right.
@@ -238,9 +238,9 @@ def where(
     depends = _depends(effects.scores, members, permute)
     map_sums, map_p_values, map_critical = tested(of_windows, level)
     study = _Study(sims.names or (), found, sums[0].reshape(p_values.shape), p_values, effects)
-    named = study.named(level, critical, everywhere=depends > level)
+    places, elsewhere = study.named(level, critical, everywhere=depends > level)
     return Where(
-        tuple(named), float(p_values.min()), depends, study.apart(named, level), tuple(names),
+        tuple(places), float(p_values.min()), depends, elsewhere, tuple(names),
         len(found), sims.n_sims, level, critical, seed,
         Atlas(
             sims.names or (), names, values, mapped, map_sums, map_p_values, effects,
@@ -309,21 +309,44 @@ class _Study:
     p_values: Floats
     effects: Effects
 
-    def named(self, level: float, critical: float, *, everywhere: bool) -> list[Place]:
-        """Return the groups that say different things, the largest sums first."""
-        left = self.p_values <= level
+    def named(
+        self, level: float, critical: float, *, everywhere: bool
+    ) -> tuple[list[Place], bool]:
+        """Return the groups that say different things, and whether all other errors are theirs."""
+        failing = self.p_values <= level
         whole = np.array([not group.sides for group in self.groups])
-        if everywhere and left[:, whole].any():  # then no group says more than all simulations
-            left[:, ~whole] = False
+        if everywhere and failing[:, whole].any():  # then no group says more than all simulations
+            failing[:, ~whole] = False
         places: list[Place] = []
+        left, named = failing.copy(), np.zeros((len(failing), len(self.groups[0].members)), bool)
         while left.any() and len(places) < _MOST_NAMED:
             score, g = self._simplest(left)
             place = self._place(score, g, critical)
-            if place is not None:
-                places.append(place)
             left[score, g] = False
             left &= ~self._same(score, g)
-        return places
+            if place is not None:
+                places.append(place)
+                named[self._alike(score)] |= self.groups[g].members
+                left &= self._without(named) > critical
+        return places, not (failing & (self._without(named) > critical)).any()
+
+    def _without(self, named: Array) -> Floats:
+        """Return the sizes of standardised sums without simulations of named groups.
+
+        Groups that overlap with a named one often fail only because of its simulations.
+
+        Arguments:
+            named: Which simulations belong to a named group with the kind of error of each score,
+                `(n_scores, n_sims)`.
+        """
+        n_dims = (len(self.sums) - 1) // 2
+        scores = self.effects.scores[:, :n_dims]
+        squares = scores**2 - 1
+        each = np.concatenate([scores, squares, squares.sum(axis=1, keepdims=True)], axis=1).T
+        each = each / np.maximum(each.std(axis=1, keepdims=True), 1e-300)
+        members = np.stack([group.members for group in self.groups], axis=1).astype(np.float32)
+        size = ~named @ members
+        return abs((each * ~named) @ members) / np.sqrt(np.maximum(size, 1.0))
 
     def _simplest(self, left: Array) -> tuple[int, int]:
         """Return the largest sum, or one nearly as large of a simpler group."""
@@ -342,9 +365,12 @@ class _Study:
                 for group in self.groups
             ]
         )
-        kinds = np.array([self._kind(k) for k in range(len(self.sums))])
-        alike = kinds[:, 0] == self._kind(score)[0]
-        return alike[:, None] & (overlap > _OVERLAP)[None]
+        return self._alike(score)[:, None] & (overlap > _OVERLAP)[None]
+
+    def _alike(self, score: int) -> Array:
+        """Return which scores are of the same kind of error."""
+        kind, _ = self._kind(score)
+        return np.array([self._kind(k)[0] == kind for k in range(len(self.sums))])
 
     def _kind(self, score: int) -> tuple[str, int | None]:
         """Return the kind of a score, and its parameter if it has one."""
@@ -366,16 +392,3 @@ class _Study:
         name = None if k is None else self.names[k]
         p_value = float(self.p_values[score, g])
         return Place(group.sides, kind, name, size, p_value, int(group.members.sum()))
-
-    def apart(self, places: Sequence[Place], level: float) -> bool:
-        """Return whether no group apart from the places has an error."""
-        named = [group for group in self.groups if any(p.sides == group.sides for p in places)]
-        failing = np.flatnonzero((self.p_values <= level).any(axis=0))
-        return all(
-            any(
-                (self.groups[g].members & other.members).sum()
-                > _OVERLAP * min(self.groups[g].members.sum(), other.members.sum())
-                for other in named
-            )
-            for g in failing
-        )

@@ -88,7 +88,7 @@ def nearest(
     pooled points,
 
     .. math:: d_i^2 = \frac{1}{2 D} \sum_k \Big(\frac{m_{ik} - m_k}{s_k}\Big)^2
-              + \Big(\log \frac{s_{ik}}{s_k}\Big)^2 ,
+              + \Big(\log \frac{s_{ik}^2}{s_k^2}\Big)^2 ,
 
     in units of its own posterior, so that the others change nothing among the near ones.
     Otherwise by standardised observations, or by the summary of the user.
@@ -106,8 +106,8 @@ def nearest(
 def _from_posterior(found: Results, samples: Floats) -> Floats:
     mean, sd = samples.mean(axis=0), samples.std(axis=0)
     sd = np.where(sd > 0, sd, 1.0)
-    means, log_sds = (found["mean"] - mean) / sd, np.log(found["sd"] / sd)
-    return np.sqrt(0.5 * (np.square(means) + np.square(log_sds)).mean(axis=1))
+    means, log_variances = (found["mean"] - mean) / sd, 2 * np.log(found["sd"] / sd)
+    return np.sqrt(0.5 * (np.square(means) + np.square(log_variances)).mean(axis=1))
 
 
 def summaries(sims: "Simulations") -> Results:
