@@ -6,6 +6,7 @@ from .._base.text import dropped, stated
 from ..regions import HighestDensity, Region
 
 if TYPE_CHECKING:
+    from .nats import Nats
     from .thresholds import Cover, Threshold
 
 _DIFFERS = 0.05  # the p-value from which on a difference of coverage is worth a word
@@ -62,3 +63,15 @@ def _region(answer: "Cover", group: "Threshold") -> str:
     if isinstance(answer.region, HighestDensity):
         return f"Points with a log-density of {-group.value:.4g} or more belong to the region."
     return f"Points with a score of at most {group.value:.4g} belong to the region."
+
+
+def nats(answer: "Nats") -> str:
+    """Return how wrong posteriors are at least, in one sentence."""
+    if answer.low == 0:
+        return f"Errors are too small to size with {answer.n_sims} simulations."
+    how = f"{_percent(1 - answer.level)}, {'exact' if answer.exact else 'approximate'}"
+    about = f", about {answer.about:.2g}" if answer.about > answer.low else ""
+    return (
+        f"Wrong by at least {answer.low:.2g} nats per observation ({how}){about}; as bad as a "
+        f"shift of {answer.shift:.2f} sd."
+    )
