@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from scipy.stats import binomtest
 
 import tarpon
-from tarpon.adversaries import Quadratic
+from tarpon.sequential.adversaries import Quadratic
 from tarpon.sequential.floors import Floor
 
 PAGE, TITLE = Path(__file__).parents[1] / "docs" / "nats.md", "## Measured"
