@@ -87,7 +87,7 @@ def cover(
     n_centre = sims.draws.fewest // 2
     if n_centre < _FEWEST:
         raise ValueError(
-            f"every simulation must have at least {2 * _FEWEST} draws, equally weighted, but one "
+            f"each of `sims` must have at least {2 * _FEWEST} draws, equally weighted, but one "
             f"has {sims.draws.fewest}."
         )
     labels, labelling = labelled(sims, groups)
@@ -134,13 +134,13 @@ def _threshold(
         more = "" if sure is None else f" with confidence {sure:g}"
         raise ValueError(
             f"a coverage of {level:g}{more} needs at least {fewest_sims(level, sure)} "
-            f"simulations{whose}, but there are {n}: simulate more, or ask for less."
+            f"`sims`{whose}, but there are {n}: simulate more, or ask for less."
         )
     value = float(np.sort(score)[k - 1])
     if value == np.inf:
         raise ValueError(
-            f"{int((score == np.inf).sum())} of {n} truths{whose} lie infinitely far from their "
-            f"draws, which are all equal or of density zero there: no region short of everything "
-            f"has a coverage of {level:g}."
+            f"{int((score == np.inf).sum())} of {n} truths of `sims`{whose} lie infinitely far "
+            f"from their draws, which are all equal or of density zero there: no region short of "
+            f"everything has a coverage of {level:g}."
         )
     return Threshold(group, value, k, n, proportion(int(inside.sum()), n))
