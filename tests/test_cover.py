@@ -322,3 +322,15 @@ def test_command(tmp_path):
     answer = CliRunner().invoke(main, ["cover", str(draws), "--level", "0.999"])
     assert answer.exit_code == 2
     assert "at least 999 " in " ".join(answer.output.split())
+
+
+def test_stored_arrays_give_the_same(tmp_path):
+    sims = tarpon.problems.zoo("narrow", n_sims=300, rng=0)
+    every = {name: getattr(sims, name) for name in ("samples", "theta", "x")}
+    for name, array in every.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    stored = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in every}
+    first, second = (
+        tarpon.cover(tarpon.Simulations(**arrays), rng=0).to_dict() for arrays in (every, stored)
+    )
+    assert first == second

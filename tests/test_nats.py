@@ -160,6 +160,18 @@ def test_constant_parameters_and_images():
     assert 0.05 < tarpon.nats(sims, rng=0).low < 1.5 - log(2) + 0.3
 
 
+def test_stored_arrays_give_the_same(tmp_path):
+    sims = tarpon.problems.zoo("shift", n_sims=200, rng=0)
+    every = {name: getattr(sims, name) for name in ("samples", "theta", "x")}
+    for name, array in every.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    stored = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in every}
+    first, second = (
+        tarpon.nats(tarpon.Simulations(**arrays), rng=0) for arrays in (every, stored)
+    )
+    assert first == second
+
+
 def test_words_and_json():
     answer = Nats(0.12, 0.21, 0.05, 1000, True, 0)
     assert str(answer) == (

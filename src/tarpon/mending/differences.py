@@ -7,10 +7,11 @@ from numpy.random import Generator
 
 from .._base.types import Array, Floats
 from ..local.groups import groups
-from ..simulations import Simulations, neighbours, shapes
+from ..simulations import Simulations, chosen, neighbours, shapes
 
 _PERMUTATIONS = 999
 _MOST_LEADING = 4  # principal components of observations of many numbers
+_MOST_SIMS, _MOST_NUMBERS = 10_000, 2**26  # of simulations, and of their observations
 _FEWEST = 20  # simulations of a group whose coverage is worth a word
 
 
@@ -32,7 +33,8 @@ class Difference:
 
 
 def difference(sims: Simulations, covered: Array, rng: Generator) -> Difference | None:
-    """Return where coverage differs most from that elsewhere; None without observations.
+    """Return where coverage differs most from that elsewhere; None without observations, or
+    if these have too many numbers.
 
     The p-value is that of the largest standardised difference of any group, by permuting
     simulations.
@@ -44,21 +46,27 @@ def difference(sims: Simulations, covered: Array, rng: Generator) -> Difference 
     """
     if sims.x is None:
         return None
-    values, names = _features(sims.x)
+    if sims.n_sims > _MOST_SIMS:
+        some = np.sort(rng.choice(sims.n_sims, _MOST_SIMS, replace=False))
+        sims, covered = chosen(sims, some), covered[some]
+    x = shapes.needs_x(sims.x, "`cover`")
+    if x.size > _MOST_NUMBERS or covered.all() or not covered.any():
+        return None
+    n = sims.n_sims
     found = [
         group
-        for group in groups(values, names, sims.n_dims)
-        if group.sides and _FEWEST <= group.members.sum() <= sims.n_sims - _FEWEST
+        for group in groups(*_features(x), sims.n_dims)
+        if group.sides and _FEWEST <= group.members.sum() <= n - _FEWEST
     ]
-    if not found or covered.all() or not covered.any():
+    if not found:
         return None
     members = np.stack([group.members for group in found], axis=1).astype(float)
-    size, n = members.sum(axis=0), sims.n_sims
+    size = members.sum(axis=0)
     unit = (members - size / n) / np.sqrt(size * (n - size) / n)
-    orders = np.stack([covered, *(rng.permutation(covered) for _ in range(_PERMUTATIONS))])
-    sums = abs(orders.astype(float) @ unit)
-    largest = sums.max(axis=1)
-    worst = found[int(sums[0].argmax())]
+    sums = abs(covered @ unit)
+    permuted = [abs(rng.permutation(covered) @ unit).max() for _ in range(_PERMUTATIONS)]
+    largest = np.array([sums.max(), *permuted])
+    worst = found[int(sums.argmax())]
     return Difference(
         str(worst),
         float(covered[worst.members].mean()),
@@ -69,7 +77,7 @@ def difference(sims: Simulations, covered: Array, rng: Generator) -> Difference 
 
 def _features(x: Array) -> tuple[Floats, list[str]]:
     """Return numbers of observations by which groups are made, and their names."""
-    flat = np.asarray(x).reshape(len(x), -1).astype(float)
+    flat = x.reshape(len(x), -1).astype(float)
     columns = np.flatnonzero(flat.std(axis=0) > 0)
     if len(columns) <= neighbours.MOST_FEATURES:
         return flat[:, columns], [shapes.place(x.shape[1:], int(k), "x") for k in columns]
