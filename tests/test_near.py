@@ -108,7 +108,7 @@ class TestVerdict:
         found.report(tmp_path / "near.html")
         assert "near the observation" in (tmp_path / "near.html").read_text(encoding="utf-8")
         assert repr(found) == "near, 100 of 500 simulations: inaccurate here"
-        assert found.plot().get_xlabel()
+        assert found.plot().axes[0].get_xlabel()
 
     def test_stored_draws_give_the_same_answer(self, tmp_path):
         sims = study(300, 30)

@@ -7,8 +7,10 @@ import re
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tarpon
+from tarpon.cli import main
 
 
 def needed(**asked):
@@ -141,5 +143,49 @@ class TestSoManySimulations:
         assert re.search(r"20  no bias up to 1\.6 sd            30%$", said)
 
     def test_are_not_given_beside_an_error(self):
-        with pytest.raises(ValueError, match=r"or else the number of simulations `n_sims`, but"):
+        with pytest.raises(
+            ValueError, match=r"or else the number of simulations `n_sims`, or else"
+        ):
             tarpon.plan(2, n_sims=30, width=0.1)
+
+
+class TestTolerance:
+    """How many simulations show that accurate posteriors are within a tolerance."""
+
+    @pytest.mark.slow
+    def test_so_many_show_it(self):
+        """Planned for 90 %: of 40 studies, fewer than 26 have a probability below 1e-6."""
+        most = tarpon.Tolerance(0.4, 0.3, 0.15)
+        n_sims = tarpon.plan(2, tolerance=most, n_draws=60).n_sims[60]
+        n_shown = 0
+        for seed in range(40):
+            points = np.random.default_rng(seed).normal(size=(61, n_sims, 2))
+            found = tarpon.check(points[1:], points[0], tolerance=most, n_swaps=19, rng=seed)
+            n_shown += found.outcome == "within tolerance"
+        assert n_shown >= 26
+
+    def test_smaller_errors_need_more(self):
+        needed = [
+            tarpon.plan(n_dims, tolerance=tarpon.Tolerance(bias, 0.1, 0.2)).n_sims[100]
+            for n_dims, bias in ((2, 0.2), (2, 0.1), (2, 0.05), (20, 0.05))
+        ]
+        assert needed == sorted(needed)
+        assert needed[1] < needed[2] < needed[3]
+
+    def test_is_said(self):
+        made = tarpon.plan(2, tolerance=tarpon.Tolerance())
+        assert str(made) == (
+            "To show with 90% probability in 2 dimensions that accurate posteriors are within the "
+            "tolerance (bias 0.1 sd, widths 0.1, coverage 0.05) takes 4428 simulations."
+        )
+        assert made.to_dict()["tolerance"]["coverage"] == 0.05
+
+    def test_is_asked_alone(self):
+        with pytest.raises(ValueError, match=r"or else a `tolerance`, but got bias 0\.3"):
+            tarpon.plan(2, bias=0.3, tolerance=tarpon.Tolerance())
+        with pytest.raises(TypeError, match=r"tarpon\.Tolerance"):
+            tarpon.plan(2, tolerance=0.1)
+
+    def test_on_the_command_line(self):
+        said = CliRunner().invoke(main, ["plan", "2", "--tolerance", "0.1,0.1"])
+        assert "takes 4428 simulations" in said.output

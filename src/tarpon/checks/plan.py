@@ -15,6 +15,7 @@ from ..simulations import Simulations
 from . import families, labellings, power, swaps
 from .power import BIASES, NARROWED, SHIFTED, Detectable, Errors, Planted
 from .swaps import Sums
+from .tolerances import Tolerance, n_needed
 
 WIDEST = 0.5  # the largest error of the widths, as a fraction
 FEW_SWAPS = 999  # as many as `check` makes unless it is told otherwise
@@ -43,6 +44,7 @@ class Plan:
         n_swaps: The number of swaps that `check` needs at this level.
         detectable: The smallest errors that are seen for each number of draws, infinite where no
             size is; empty unless the number of simulations was given.
+        tolerance: The errors that accurate posteriors are to be shown to be within, if any.
     """
 
     n_dims: int
@@ -52,6 +54,7 @@ class Plan:
     n_sims: dict[int, int | None]
     n_swaps: int = FEW_SWAPS
     detectable: dict[int, Detectable] = field(default_factory=dict)
+    tolerance: Tolerance | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, ready for JSON; None for what is infinite."""
@@ -84,6 +87,7 @@ def plan(
     bias: float = 0.0,
     width: float = 0.0,
     n_sims: int | None = None,
+    tolerance: Tolerance | None = None,
     n_draws: int | None = None,
     level: float = 0.05,
     power: float = 0.9,
@@ -91,9 +95,10 @@ def plan(
 ) -> Plan:
     """Return the simulations that `check` needs to detect an error, or the errors that it detects.
 
-    Give a `bias`, a `width` or both to get the number of simulations; or give `n_sims` to get the
-    smallest errors that so many detect. A smaller error, a higher power or a lower level never
-    needs fewer simulations.
+    Give a `bias`, a `width` or both to get the number of simulations; or `n_sims` to get the
+    smallest errors that so many detect; or a `tolerance` to get the number that shows accurate
+    posteriors to be within it. A smaller error, a higher power or a lower level never needs fewer
+    simulations.
 
     The error is planted in normal posteriors; for your own posteriors, `Check.detectable` has the
     smallest errors that a study would have caught.
@@ -103,6 +108,8 @@ def plan(
         bias: The bias of one parameter to detect, in posterior sd, up to 1.6.
         width: The fraction by which all widths are wrong, to detect, up to 0.5.
         n_sims: The number of simulations that you can afford, at least 20.
+        tolerance: The errors that do not matter, which accurate normal posteriors are to be shown
+            to be within.
         n_draws: The number of draws; several by default.
         level: The level of the test.
         power: The probability of detecting the error, the less likely one if both are given.
@@ -118,13 +125,16 @@ def plan(
     width = arguments.between("width", width, 0, WIDEST)
     if n_sims is not None:
         n_sims = arguments.positive("n_sims", n_sims, int(_N_SIMS[0]))
-    _refuse_unclear(bias, width, n_sims)
+    _refuse_unclear(bias, width, n_sims, tolerance)
     sizes = {SHIFTED: bias, NARROWED: -float(np.log1p(-width))}
     sought = {planted: size for planted, size in sizes.items() if size > 0}
     n_dims = arguments.positive("n_dims", n_dims)
     level, power = arguments.probability("level", level), arguments.probability("power", power)
     tried = _DRAWS if n_draws is None else (n_draws,)
     draws = [arguments.positive("n_draws", n, swaps.FEWEST_DRAWS) for n in tried]
+    if tolerance is not None:
+        shown = n_needed(n_dims, tolerance, level, power)
+        return Plan(n_dims, 0.0, 0.0, power, dict.fromkeys(draws, shown), tolerance=tolerance)
     n_swaps = max(FEW_SWAPS, swaps.fewest_swaps(level, _AT_LEVEL))
     _refuse_too_large(n_dims, max(draws), n_swaps, level)
     seed = arguments.seed(rng)
@@ -139,7 +149,7 @@ def plan(
             None,
             n_swaps=n_swaps,
             rng=swapping,
-            plants=Errors(pilot.integers(n_dims, size=Errors.n_plays)),
+            plants=Errors.of(n_dims, pilot),
         )
         chances = _Chances(sums, level)
         if n_sims is None:
@@ -149,13 +159,18 @@ def plan(
     return Plan(n_dims, bias, width, power, needed, n_swaps, seen)
 
 
-def _refuse_unclear(bias: float, width: float, n_sims: int | None) -> None:
-    """Raise unless either errors or a number of simulations is given."""
-    if (bias + width > 0) == (n_sims is not None):
+def _refuse_unclear(
+    bias: float, width: float, n_sims: int | None, tolerance: Tolerance | None
+) -> None:
+    """Raise unless errors, a number of simulations or a tolerance is given, and one of them."""
+    if tolerance is not None:
+        arguments.instance("tolerance", tolerance, Tolerance, "`tarpon.Tolerance(bias=0.1, ...)`")
+    if (bias + width > 0) + (n_sims is not None) + (tolerance is not None) != 1:
         got = f"bias {bias:g}, width {width:g} and {'no' if n_sims is None else n_sims}"
         raise ValueError(
             f"give a `bias` up to {BIASES[-1]} or a `width` up to {WIDEST} to detect, or else the "
-            f"number of simulations `n_sims`, but got {got} simulations."
+            f"number of simulations `n_sims`, or else a `tolerance`, but got {got} simulations"
+            f"{'' if tolerance is None else ' and a tolerance'}."
         )
 
 

@@ -12,7 +12,7 @@ from .parameters import Outlying
 from .power import BIASES, CAUGHT, NARROWINGS, TELLING_BIAS, TELLING_WIDTH, Detectable
 
 if TYPE_CHECKING:
-    from . import Check
+    from .answers import Check
     from .comparing import Paired
     from .parameters import Parameter
     from .plan import Plan
@@ -385,6 +385,17 @@ def plan(plan: "Plan") -> tuple[str, list[dict[str, str]], list[str]]:
     foot = [f"with `check(..., n_swaps={plan.n_swaps})`"] * (plan.n_swaps > FEW_SWAPS)
     if plan.detectable:
         return *_seen(plan, surely), foot
+    if plan.tolerance is not None:
+        (shown,), most = set(plan.n_sims.values()), plan.tolerance
+        return (
+            (
+                f"To show {surely} that accurate posteriors are within the tolerance (bias "
+                f"{most.bias:g} sd, widths {most.width:.2g}, coverage {most.coverage:.2g}) takes "
+                f"{shown} simulations."
+            ),
+            [],
+            foot,
+        )
     sought = [f"a bias of {plan.bias:g} sd in one parameter"] * bool(plan.bias)
     sought += [f"widths off by {100 * plan.width:.3g}%"] * bool(plan.width)
     goal = f"To see {' and '.join(sought)} {surely}"

@@ -40,6 +40,21 @@ class _Number(click.FloatRange):
     name = "number"
 
 
+class _Limits(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """The largest bias, width error and perhaps coverage error as `0.1,0.1,0.05`."""
+
+    name = "bias,width[,coverage]"
+
+    def convert(self, value: Any, *_: Any) -> tuple[float, ...]:
+        try:
+            limits = tuple(float(number) for number in value.split(","))
+        except ValueError:
+            limits = ()
+        if len(limits) not in (2, 3) or not min(limits) > 0:
+            self.fail(f"{value!r} is not BIAS,WIDTH or BIAS,WIDTH,COVERAGE, like 0.1,0.1,0.05.")
+        return limits
+
+
 class Misuse(click.ClickException):
     """A wrong call; the message is one sentence."""
 
@@ -275,3 +290,9 @@ a_scheduler = an_option(
     "--scheduler", "Address of a Dask scheduler to compute on.", metavar="ADDRESS"
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
+a_tolerance = an_option(
+    "--tolerance",
+    "The largest bias in posterior sd, and errors of widths and coverage as fractions, that do "
+    "not matter.",
+    type=_Limits(),
+)

@@ -21,6 +21,7 @@ from ._app import (
     a_scheduler,
     a_seed,
     a_size,
+    a_tolerance,
     an_option,
     as_json,
     options,
@@ -54,21 +55,6 @@ class _Named(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         if not equals:
             self.fail(f"{value!r} is not ROLE=NAME, like samples=post/draws.")
         return role, name or None
-
-
-class _Limits(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """The largest bias, width error and perhaps coverage error as `0.1,0.1,0.05`."""
-
-    name = "bias,width[,coverage]"
-
-    def convert(self, value: Any, *_: Any) -> tuple[float, ...]:
-        try:
-            limits = tuple(float(number) for number in value.split(","))
-        except ValueError:
-            limits = ()
-        if len(limits) not in (2, 3) or not min(limits) > 0:
-            self.fail(f"{value!r} is not BIAS,WIDTH or BIAS,WIDTH,COVERAGE, like 0.1,0.1,0.05.")
-        return limits
 
 
 class _Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -141,18 +127,18 @@ sbc = _classical(
 @click.command(cls=Command)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @a_page("--report", "Write an HTML page with all figures here; several files are compared.")
+@a_file(
+    "--at",
+    "An observation for the report, which then says where posteriors are wrong: a .npy file, or a "
+    ".npz file with `x` and perhaps `samples`, the draws of its posterior.",
+)
 @an_option(
     "--fail-on",
     "When to exit with 1: doubt includes too few simulations to say.",
     type=click.Choice(["inaccurate", "doubt", "not within tolerance", "never"]),
     default="inaccurate",
 )
-@an_option(
-    "--tolerance",
-    "The largest bias in posterior sd, and errors of widths and coverage as fractions, that do "
-    "not matter.",
-    type=_Limits(),
-)
+@a_tolerance
 @a_size("--max-bias", "Exit with 1 if a parameter is clearly off by more, in posterior sd.")
 @a_size("--max-width-error", "Exit with 1 if a width is clearly off by more, as a fraction.")
 @a_count(
@@ -169,6 +155,7 @@ def check(files: tuple[Path, ...], **given: Any) -> None:
               tarpon check flow.npz diffusion.npz --report report.html
               tarpon check draws.npz --quiet --max-width-error 0.2
               tarpon check draws.npz --tolerance 0.1,0.1
+              tarpon check draws.npz --report report.html --at observation.npy
     """
     run_check(files, Options(**given))
 

@@ -19,6 +19,7 @@ from ._app import (
     a_seed,
     a_share,
     a_size,
+    a_tolerance,
     an_option,
     as_json,
     in_options,
@@ -66,6 +67,7 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
 @a_count(
     "--n-sims", "The number of simulations, in place of an error: print what they see.", least=20
 )
+@a_tolerance
 @a_count("--n-draws", "The number of draws per simulation; several are tried by default.", least=5)
 @a_level
 @a_share("--power", "The probability of detecting the error.", default=0.9)
@@ -75,16 +77,21 @@ def plan(n_dims: int, as_json: bool, **options: Any) -> None:
     """Print how many simulations it takes to detect an error.
 
     N_DIMS is the number of parameters, and the error a --bias, a --width or both. With --n-sims
-    instead, print the smallest errors that so many simulations detect.
+    instead, print the smallest errors that so many simulations detect; with --tolerance, how many
+    show that accurate posteriors are within it.
 
     \b
     Example:  tarpon plan 10 --bias 0.3
               tarpon plan 2 --width 0.1 --n-draws 200
               tarpon plan 2 --n-sims 30
+              tarpon plan 2 --tolerance 0.1,0.1
     """
     from ..checks.plan import plan
+    from ..checks.tolerances import Tolerance
 
     given = {name: value for name, value in options.items() if value is not None}
+    if "tolerance" in given:
+        given["tolerance"] = Tolerance(*given["tolerance"])
     try:
         made = plan(n_dims, **given)
     except ValueError as error:

@@ -13,7 +13,8 @@ among the groups, which is exact even if posteriors are wrong everywhere alike.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -30,7 +31,12 @@ from ..checks.swaps import added, enough_swaps, needs_at_least
 from ..regions import HalfLines
 from ..simulations import Simulations, equalised, shapes
 from . import words
-from .groups import Group, Side, features, groups
+from .groups import Group, Side, features, groups, is_fine
+from .maps import Atlas, Curve, Map, tested
+from .windows import windows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MOST_NAMED = 4
 _NEARLY = 0.85  # of the largest sum, from which on a simpler group is as good
@@ -81,6 +87,7 @@ class Where:
         level: The level of the test.
         critical: The number of standard errors of intervals that hold for all groups at once.
         seed: The integer that reproduces the answer, as `rng=`.
+        atlas: What maps and curves are made of.
     """
 
     places: tuple[Place, ...]
@@ -93,6 +100,7 @@ class Where:
     level: float
     critical: float
     seed: int
+    atlas: Atlas
 
     @property
     def outcome(self) -> str:
@@ -101,6 +109,47 @@ class Where:
             return "nothing found"
         everywhere = self.places and all(not place.sides for place in self.places)
         return "inaccurate everywhere" if everywhere else "inaccurate in places"
+
+    def map(
+        self,
+        kind: str = "width",
+        *,
+        features: Sequence[str] | None = None,
+        parameter: str | None = None,
+    ) -> Map:
+        """Return the errors of one kind in windows all over two features.
+
+        Windows are tested together, apart from the groups of `places`: the probability of a
+        p-value below the level in any window with accurate posteriors is at most the level.
+
+        Arguments:
+            kind: `"bias"` or `"width"`.
+            features: Two of the first four features; by default those with the largest error.
+            parameter: The name of a parameter; by default the worst, or all together.
+        """
+        return self.atlas.map(kind, features, parameter)
+
+    def curve(
+        self, kind: str = "bias", *, feature: str | None = None, parameter: str | None = None
+    ) -> Curve:
+        """Return the errors of one kind along a feature.
+
+        The intervals hold for all bins of all features and parameters at once.
+
+        Arguments:
+            kind: `"bias"`, `"width"`, or `"coverage"` of the central 68 % of the draws.
+            feature: The name of a feature; by default the one with the clearest error.
+            parameter: The name of a parameter; by default the worst, or all together.
+        """
+        return self.atlas.curve(kind, feature, parameter)
+
+    def plot(self) -> "Figure":
+        """Draw maps of bias and width side by side; curves if there is only one feature."""
+        from .. import plots
+
+        draw = plots.map if len(self.features) > 1 else plots.along
+        kinds = ("bias", "width")
+        return plots.side_by_side(*(partial(draw, self, kind=kind) for kind in kinds))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""
@@ -137,6 +186,7 @@ def where(
     *,
     names_x: Sequence[str] | None = None,
     summary: Callable[[Array], ArrayLike] | None = None,
+    x_o: ArrayLike | None = None,
     level: float = 0.05,
     n_swaps: int = 999,
     rng: RNG = None,
@@ -149,6 +199,7 @@ def where(
         summary: A function of the observations that returns what groups are to be made by, at
             most eight numbers each; of more numbers the leading principal components are used,
             and posterior means.
+        x_o: An observation to mark in maps and curves; it changes nothing else.
         level: The probability of naming any group in which posteriors are right.
         n_swaps: The number of swaps.
         rng: A seed or a generator.
@@ -174,25 +225,35 @@ def where(
     n_swaps = enough_swaps(n_swaps, level)
     swapping, ties, permute = np.random.default_rng(seed).spawn(3)
     sims = equalised(sims, np.random.default_rng([seed, 1]))
-    values, names = features(sims, names_x, summary)
-    found = tuple(groups(values, names, sims.n_dims))
+    values, names, star = features(sims, names_x, summary, x_o)
+    found, fine = tuple(groups(values, names, sims.n_dims)), is_fine(sims.n_sims, sims.n_dims)
     members = np.stack([group.members for group in found], axis=1).astype(np.float32)
-    sums, effects = _sums(sims, members, n_swaps, swapping, ties)
+    mapped = windows(values, fine=fine)
+    both, effects = _sums(
+        sims, np.concatenate([members, mapped.members], axis=1), n_swaps, swapping, ties
+    )
+    sums, of_windows = both[..., : len(found)].reshape(len(both), -1), both[..., len(found) :]
     p_values = adjusted(abs(sums)).reshape(-1, len(found))
     critical = float(np.quantile(abs(sums).max(axis=1), 1 - level))
     depends = _depends(effects.scores, members, permute)
+    map_sums, map_p_values, map_critical = tested(of_windows, level)
     study = _Study(sims.names or (), found, sums[0].reshape(p_values.shape), p_values, effects)
     named = study.named(level, critical, everywhere=depends > level)
     return Where(
         tuple(named), float(p_values.min()), depends, study.apart(named, level), tuple(names),
         len(found), sims.n_sims, level, critical, seed,
+        Atlas(
+            sims.names or (), names, values, mapped, map_sums, map_p_values, effects,
+            map_critical, {group.sides: p_values[:, g] for g, group in enumerate(found)},
+            critical, level, fine, star,
+        ),
     )  # fmt: skip
 
 
 def _sums(
     sims: Simulations, members: Floats, n_swaps: int, swapping: Generator, ties: Generator
 ) -> tuple[Floats, Effects]:
-    """Return standardised sums `(n_rows, n_scores * n_groups)`, and the effects.
+    """Return standardised sums `(n_rows, n_scores, n_groups)`, and the effects.
 
     The scores are the biases of all parameters, their widths, and the width of all together.
     """
@@ -208,7 +269,7 @@ def _sums(
     )  # fmt: skip
     bias, width = totals.products["data"], totals.products["data_width"]
     every = np.concatenate([bias, width, width.sum(axis=1, keepdims=True)], axis=1)
-    sums = standardise(every.reshape(recipe.n_rows, -1), recipe.n_rows, copy=False)
+    sums = standardise(every, recipe.n_rows, copy=False)
     return sums, Effects.of(sims, totals.joined_measured(), ties)
 
 
