@@ -303,6 +303,7 @@ COMMANDS = [
     "merge",
     "near",
     "where",
+    "cover",
     "run",
     "plan",
     "demo",

@@ -1,9 +1,11 @@
-"""Saved results and monitors."""
+"""Saved results, monitors and calibrated regions."""
 
 from pathlib import Path
 
 from .. import results
 from .._base import arguments, disk
+from ..mending import records, thresholds
+from ..mending.thresholds import Cover
 from ..results import Result
 from ..sequential import monitor
 from ..sequential.adversaries import ADVERSARY, Adversary
@@ -12,8 +14,8 @@ from ..sequential.monitor import Monitor
 
 def load(
     path: str | Path, *, adversary: Adversary | None = None, near: monitor.Near | None = None
-) -> Result | Monitor:
-    """Read a result or a monitor that was saved; a monitor can be continued.
+) -> Result | Monitor | Cover:
+    """Read a result, a monitor or a cover that was saved; a monitor can be continued.
 
     Nothing is unpickled. Damaged files raise `ValueError`.
 
@@ -34,9 +36,10 @@ def load(
         arguments.function("near", near, monitor.NEAR)
     record = disk.load(path)
     kind = record.about.get("kind")
-    if kind not in (results.KIND, monitor.KIND):
+    if kind not in (results.KIND, monitor.KIND, thresholds.KIND):
         raise ValueError(
-            f"{str(path)!r} is neither a result nor a monitor, but {arguments.shown(kind)}."
+            f"{str(path)!r} is neither a result nor a monitor nor a cover, but "
+            f"{arguments.shown(kind)}."
         )
     monitor.same_adversary(
         kind == monitor.KIND and record.about.get("adversary") is not None, adversary
@@ -45,4 +48,6 @@ def load(
     with disk.checking(path):
         if kind == results.KIND:
             return results.restored(record)
+        if kind == thresholds.KIND:
+            return records.restored(record)
         return monitor.restored(record, adversary, near)
