@@ -33,7 +33,8 @@ from .scores import applies_elsewhere, of_truths
 from .thresholds import ALL, Cover, Threshold
 
 if TYPE_CHECKING:
-    from ..local.where import Place, Where
+    from ..local.places import Place
+    from ..local.where import Where
 
 _FEWEST = 2  # draws that centres and covariances can be made of
 

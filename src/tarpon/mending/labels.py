@@ -10,7 +10,8 @@ from .._base import arguments
 from .._base.text import clean
 from .._base.types import Array, ArrayLike
 from ..local.groups import Side
-from ..local.where import Place, Where
+from ..local.places import Place
+from ..local.where import Where
 from ..simulations import Simulations, shapes
 
 Labelling = Callable[[Array], ArrayLike]
