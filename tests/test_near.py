@@ -153,16 +153,16 @@ class TestTypical:
     @pytest.mark.parametrize("n_x", [0, 198])
     @pytest.mark.parametrize("narrow", [1.0, 0.3])
     def test_uniform_whether_posteriors_are_right_or_not(self, n_x, narrow):
-        """Of 400 observations of the simulated kind; limits of 1e-6 at 1, 5 and 20 %."""
+        """Of 200 observations of the simulated kind; limits of 1e-6 at 1, 5 and 20 %."""
         p_values = []
-        for seed in range(400):
+        for seed in range(200):
             sims = study(101, 20, narrow=narrow, n_x=n_x, rng=seed)
             others, own = chosen(sims, np.arange(1, 101)), np.asarray(sims.samples)[:, 0]
             p_values.append(belongs(others, Observation.of(others, sims.x[0], own))[0])
         for level in (0.01, 0.05, 0.2):
             n_small = int((np.array(p_values) <= level).sum())
-            assert n_small <= binom.ppf(1 - 1e-6 / 3, 400, level)
-        assert (np.array(p_values) <= 0.2).sum() >= binom.ppf(1e-6, 400, 0.1)
+            assert n_small <= binom.ppf(1 - 1e-6 / 3, 200, level)
+        assert (np.array(p_values) <= 0.2).sum() >= binom.ppf(1e-6, 200, 0.1)
 
 
 def windowed_p_value(seed, n_sims, n, n_draws, n_x, by):
@@ -184,9 +184,9 @@ def windowed_p_value(seed, n_sims, n, n_draws, n_x, by):
     ],
 )
 def test_level(n_sims, n, n_draws, n_x, by):
-    """At 10 % in 300 exact studies, within limits of 1e-6."""
-    p = np.array([windowed_p_value(seed, n_sims, n, n_draws, n_x, by) for seed in range(300)])
-    low, high = binom.ppf([5e-7, 1 - 5e-7], 300, 0.1)
+    """At 10 % in 150 exact studies, within limits of 1e-6."""
+    p = np.array([windowed_p_value(seed, n_sims, n, n_draws, n_x, by) for seed in range(150)])
+    low, high = binom.ppf([5e-7, 1 - 5e-7], 150, 0.1)
     assert low <= (p <= 0.1).sum() <= high
 
 

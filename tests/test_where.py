@@ -136,32 +136,32 @@ class TestPlaces:
 class TestLevels:
     @pytest.mark.slow
     def test_right_groups_are_rarely_named_beside_wrong_ones(self):
-        """Strong control at 5 % in 200 studies, with limits of 1e-6: x[0] < 0 is right."""
+        """Strong control at 5 % in 120 studies, with limits of 1e-6: x[0] < 0 is right."""
         n_named = 0
-        for seed in range(200):
+        for seed in range(120):
             found = tarpon.where(study(400, 20, narrow=0.4, above=0.0, rng=seed), rng=seed)
             n_named += any(
                 side.feature == "x[0]" and side.high is not None and side.high <= 0
                 for place in found.places
                 for side in place.sides
             )
-        assert n_named <= binom.ppf(1 - 1e-6, 200, 0.05)
+        assert n_named <= binom.ppf(1 - 1e-6, 120, 0.05)
 
     @pytest.mark.slow
     def test_exact_posteriors(self):
-        """At 10 % in 200 studies, within limits of 1e-6."""
-        p = [tarpon.where(study(150, 9, rng=s), n_swaps=99, rng=s).p_value for s in range(200)]
-        low, high = binom.ppf([5e-7, 1 - 5e-7], 200, 0.1)
+        """At 10 % in 120 studies, within limits of 1e-6."""
+        p = [tarpon.where(study(150, 9, rng=s), n_swaps=99, rng=s).p_value for s in range(120)]
+        low, high = binom.ppf([5e-7, 1 - 5e-7], 120, 0.1)
         assert low <= (np.array(p) <= 0.1).sum() <= high
 
     @pytest.mark.slow
     def test_dependence_keeps_its_level_under_a_flaw_of_all(self):
-        """At 10 % in 200 studies that are wrong everywhere alike, within limits of 1e-6."""
+        """At 10 % in 120 studies that are wrong everywhere alike, within limits of 1e-6."""
         p = []
-        for seed in range(200):
+        for seed in range(120):
             sims = study(150, 9, all_width=0.5, rng=seed)
             p.append(tarpon.where(sims, n_swaps=19, rng=seed).depends)
-        low, high = binom.ppf([5e-7, 1 - 5e-7], 200, 0.1)
+        low, high = binom.ppf([5e-7, 1 - 5e-7], 120, 0.1)
         assert low <= (np.array(p) <= 0.1).sum() <= high
 
     def test_dependence_that_is_there(self):
