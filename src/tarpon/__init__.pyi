@@ -27,6 +27,8 @@ from .local.near import Near as Near
 from .local.near import near as near
 from .local.where import Where as Where
 from .local.where import where as where
+from .mending.repair import Repair as Repair
+from .mending.repair import repair as repair
 from .results import Result as Result
 from .runner import run as run
 from .sequential import adversaries as adversaries

@@ -1,17 +1,19 @@
-"""Saved results and monitors."""
+"""Saved results, monitors and repairs."""
 
 from pathlib import Path
 
 from .. import results
 from .._base import arguments, disk
+from ..mending import repair, repair_records
+from ..mending.repair import Repair
 from ..results import Result
 from ..sequential import monitor
 from ..sequential.adversaries import ADVERSARY, Adversary
 from ..sequential.monitor import Monitor
 
 
-def load(path: str | Path, *, adversary: Adversary | None = None) -> Result | Monitor:
-    """Read a result or a monitor that was saved; a monitor can be continued.
+def load(path: str | Path, *, adversary: Adversary | None = None) -> Result | Monitor | Repair:
+    """Read a result, a monitor or a repair that was saved; a monitor can be continued.
 
     Nothing is unpickled. Damaged files raise `ValueError`.
 
@@ -29,9 +31,9 @@ def load(path: str | Path, *, adversary: Adversary | None = None) -> Result | Mo
         arguments.function("adversary", adversary, ADVERSARY, "fit")
     record = disk.load(path)
     kind = record.about.get("kind")
-    if kind not in (results.KIND, monitor.KIND):
+    if kind not in (results.KIND, monitor.KIND, repair.KIND):
         raise ValueError(
-            f"{str(path)!r} is neither a result nor a monitor, but {arguments.shown(kind)}."
+            f"{str(path)!r} is neither a result nor a monitor nor a repair, but {arguments.shown(kind)}."
         )
     monitor.same_adversary(
         kind == monitor.KIND and record.about.get("adversary") is not None, adversary
@@ -39,4 +41,6 @@ def load(path: str | Path, *, adversary: Adversary | None = None) -> Result | Mo
     with disk.checking(path):
         if kind == results.KIND:
             return results.restored(record)
+        if kind == repair.KIND:
+            return repair_records.restored(record)
         return monitor.restored(record, adversary)

@@ -1,0 +1,1 @@
+"""Levels that hold, posteriors that are repaired, and how wrong they are."""
