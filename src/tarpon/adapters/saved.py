@@ -33,7 +33,8 @@ def load(path: str | Path, *, adversary: Adversary | None = None) -> Result | Mo
     kind = record.about.get("kind")
     if kind not in (results.KIND, monitor.KIND, repair.KIND):
         raise ValueError(
-            f"{str(path)!r} is neither a result nor a monitor nor a repair, but {arguments.shown(kind)}."
+            f"{str(path)!r} is neither a result nor a monitor nor a repair, but "
+            f"{arguments.shown(kind)}."
         )
     monitor.same_adversary(
         kind == monitor.KIND and record.about.get("adversary") is not None, adversary

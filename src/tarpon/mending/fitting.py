@@ -1,9 +1,11 @@
 """The map of a repair: its units and steps, each kept only if it gains on held-out simulations."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
+from numpy.random import Generator
 
 from .._base.types import Array, Floats, Ints
 from . import keeping
@@ -12,7 +14,9 @@ from .moving import Move
 from .whitening import Frame, Whitening, n_held_out
 
 _N_FOLDS = 4
-_MOVE_SURE, _KEEP_SURE = -0.5, 0.3  # standard errors that a gain must exceed
+# Standard errors that a gain must exceed. A move is shrunk by its noise already.
+_MOVE_SURE, _KEEP_SURE = -0.5, 0.3
+_N_MOVED, _RIDGE_MOVED = 8, 3.0  # draws and penalty of the score of a move
 
 
 @dataclass(frozen=True)
@@ -53,27 +57,29 @@ class Map:
     lost: float
 
     @classmethod
-    def fit(cls, samples: Array, theta: Array, x: Array | None, rng: np.random.Generator) -> "Map":
-        """Return the map fitted to these simulations."""
+    def fit(cls, samples: Array, theta: Array, x: Array | None, rng: Generator) -> "Map":
+        """Return the map fitted to these simulations.
+
+        Moving may harm what keeping would mend, for example a few draws far off. So both are tried
+        together, and keeping alone.
+        """
         n_held = n_held_out(len(samples))
         held_out, draws = _parted(samples, n_held)
         whitening = Whitening.fit(held_out, x)
         frame = whitening(held_out, x)
-        truths, draws = frame.scaled(np.asarray(theta, dtype=float)), frame.scaled(draws)
-        fitting = _Fitting(whitening, frame, truths, draws, rng.permutation(len(truths)) % _N_FOLDS)
+        truths = frame.scaled(np.asarray(theta, dtype=float))
+        folds = rng.permutation(len(truths)) % _N_FOLDS
+        fitting = _Fitting(whitening, frame, truths, frame.scaled(draws), folds)
         move, moving = fitting.moved()
-        ways = [way for way in (move, None) if way is move or move is not None]
-        kept = [fitting.kept(way) for way in ways]
-        gains = [
-            max(step.gain, 0) + (max(moving.gain, 0) if way is not None else 0)
-            for way, (_, step, _) in zip(ways, kept, strict=True)
-        ]
-        best = int(np.argmax(gains))
-        move, (keep, keeping_, lost) = ways[best], kept[best]
-        moving = replace(moving, used=move is not None)
-        return cls(n_held, whitening, move, keep, (moving, keeping_), lost)
+        alone = fitting.kept(None)
+        if move is not None:
+            both = fitting.kept(move)
+            if max(moving.gain, 0) + max(both.step.gain, 0) >= max(alone.step.gain, 0):
+                return cls(n_held, whitening, move, both.keep, (moving, both.step), both.lost)
+        moving = replace(moving, used=False)
+        return cls(n_held, whitening, None, alone.keep, (moving, alone.step), alone.lost)
 
-    def __call__(self, samples: Array, x: Array | None, rng: np.random.Generator) -> tuple[Floats, Array]:
+    def __call__(self, samples: Array, x: Array | None, rng: Generator) -> tuple[Floats, Array]:
         """Return moved draws `(n_draws, n_sims, n_dims)`, and which of them are kept."""
         held_out, draws = _parted(samples, self.n_held)
         frame = self.whitening(held_out, x)
@@ -82,9 +88,19 @@ class Map:
             held_out, draws = self.move(frame, held_out), self.move(frame, draws)
         kept = np.ones(draws.shape[:2], dtype=bool)
         if self.keep is not None:
-            both = (_terms(frame, points, self.move, self.whitening.linear) for points in (held_out, draws))
+            linear = self.whitening.linear
+            both = (_terms(frame, points, self.move, linear) for points in (held_out, draws))
             kept = rng.uniform(size=kept.shape) < self.keep.probabilities(*both)
         return frame.mean + frame.sd * draws, kept
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A second step as it was fitted, and how much of the posterior it cannot reach."""
+
+    keep: Keep | None
+    step: Step
+    lost: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,41 +116,48 @@ class _Fitting:
     def moved(self) -> tuple[Move | None, Step]:
         """Return the first step if it gains.
 
-        The gain is the mean log-ratio of the density of moved draws to that of draws at truths that
-        were held out, as a log-linear score that tells both apart has it.
+        The gain is the mean log-ratio of the density of moved draws to that of draws, at truths
+        that were held out. A log-linear score that tells moved draws from draws gives it, less
+        what the same score of draws that are not moved would give.
         """
         groups, gains = self.whitening.groups, np.zeros(len(self.truths))
         few = self.draws[: keeping.N_DRAWS]
         half = len(few) // 2
-        of_truths, of_draws = (self._terms(points) for points in (self.truths, few))
-        still = Keep.fit(of_draws[half : half + 8], of_draws[:half], 3.0).gains(of_truths, of_draws)
+        some = few[half : half + _N_MOVED]
+        of_truths, of_draws = self._terms(self.truths), self._terms(few[:half])
+
+        def score(moved: Floats) -> Floats:
+            ratio = Keep.fit(self._terms(moved), of_draws, _RIDGE_MOVED)
+            return ratio.gains(of_truths, of_draws)
+
+        still = score(some)
         for seen, new in self._folds():
             move = Move.fit(self.frame[seen], self.truths[seen], self.draws[:, seen], groups)
-            ratio = Keep.fit(
-                self._terms(move(self.frame, few[half:half + 8])), of_draws[:half], 3.0
-            )
-            gains[new] = (ratio.gains(of_truths, of_draws) - still)[new]
+            gains[new] = (score(move(self.frame, some)) - still)[new]
         step = _step("move", gains, _MOVE_SURE)
-        return (Move.fit(self.frame, self.truths, self.draws, groups) if step.used else None), step
+        move = Move.fit(self.frame, self.truths, self.draws, groups)
+        return move if step.used else None, step
 
-    def kept(self, move: Move | None) -> tuple[Keep | None, Step, float]:
-        """Return the second step if it gains, and the share of the posterior that is missing."""
+    def kept(self, move: Move | None) -> _Kept:
+        """Return the second step after a move, with the penalty that gains most."""
         draws = self.draws if move is None else move(self.frame, self.draws)
-        of_truths, of_draws = (self._terms(points, move) for points in (self.truths, draws[: keeping.N_DRAWS]))
-        best = None
+        of_truths = self._terms(self.truths, move)
+        of_draws = self._terms(draws[: keeping.N_DRAWS], move)
+        tried: dict[float, tuple[Floats, float]] = {}
         for ridge in keeping.RIDGES:
             gains, lost = np.zeros((2, len(self.truths)))
             for seen, new in self._folds():
                 keep = Keep.fit(of_truths[seen], of_draws[:, seen], ridge)
                 gains[new] = keep.gains(of_truths[new], of_draws[:, new])
                 lost[new] = keep.lost(of_truths[new], of_draws[:, new])
-            if best is None or gains.mean() > best[0].mean():
-                best = gains, lost, ridge
-        gains, lost, ridge = best
-        step = _step("keep", gains, _KEEP_SURE)
-        return (Keep.fit(of_truths, of_draws, ridge) if step.used else None), step, float(lost.mean())
+            tried[ridge] = gains, float(lost.mean())
+        best = max(tried, key=lambda ridge: float(tried[ridge][0].mean()))
+        step = _step("keep", tried[best][0], _KEEP_SURE)
+        return _Kept(
+            Keep.fit(of_truths, of_draws, best) if step.used else None, step, tried[best][1]
+        )
 
-    def _folds(self):
+    def _folds(self) -> Iterator[tuple[Array, Array]]:
         for fold in range(_N_FOLDS):
             yield self.folds != fold, self.folds == fold
 

@@ -57,13 +57,14 @@ def equal(sims: Simulations, fewest: int) -> Simulations:
     shapes.needs_parameters(sims.n_dims)
     if sims.draws.worth is not None or sims.draws.approximate:
         raise ValueError(
-            "a repair needs draws of equal weight, but these have weights: resample each posterior "
-            "by its weights first."
+            "a repair needs draws of equal weight, but these have weights: resample each "
+            "posterior by its weights first."
         )
     n_draws = sims.draws.fewest
     if n_draws <= fewest:
         raise ValueError(
-            f"a repair needs more than {fewest} draws per simulation, but got {n_draws}: draw more."
+            f"a repair needs more than {fewest} draws per simulation, but got {n_draws}: draw "
+            f"more."
         )
     here = on_host(sims)
     if here.log_weights is None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._base.types import Floats
-from ..sequential.products import _posterior_mean as posterior_mean
+from ..sequential.products import posterior_mean
 from .whitening import Frame, along, correlations, root
 
 _OUTLYING = 5.0  # sd, beyond which a truth counts as this far
@@ -81,7 +81,9 @@ class Move:
     def _root(self, frame: Frame) -> Floats:
         if not self.bend.any():
             return frame.root
-        return root(np.tanh(np.arctanh(correlations(frame.root)) + self.bend), len(self.location.T))
+        return root(
+            np.tanh(np.arctanh(correlations(frame.root)) + self.bend), len(self.location.T)
+        )
 
 
 def _location(features: Floats, errors: Floats, sd: Floats, groups: Sequence[slice]) -> Floats:

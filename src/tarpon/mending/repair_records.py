@@ -110,16 +110,17 @@ def _whitening(record: Record, n_dims: int, n_numbers: int) -> Whitening:
         record.floats("data_scale", 2 * n, low=0.0),
     )
     sizes = zip(_SHRUNK, (n_known, n_known, 1), (n_dims, n_dims, n_pairs), strict=True)
-    shrunk = [
+    means, log_sds, bent = (
         Shrunk(
             record.floats(f"{name}_slopes", rows, columns),
             record.floats(f"{name}_factor", columns, low=0.0, high=1.0),
             record.floats(f"{name}_noise", columns, low=0.0),
         )
         for name, rows, columns in sizes
-    ]
+    )
     own = record.floats("own", n_known, 2 * n_dims)
-    return Whitening(data, *shrunk, own, record.floats("own_scale", 2 * n_dims, low=0.0))
+    own_scale = record.floats("own_scale", 2 * n_dims, low=0.0)
+    return Whitening(data, means, log_sds, bent, own, own_scale)
 
 
 def _move(record: Record, whitening: Whitening, n_dims: int) -> Move:

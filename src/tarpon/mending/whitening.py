@@ -1,13 +1,14 @@
 r"""Units of a posterior, from held-out draws and the data.
 
-A repair may see a point only through :math:`(\theta, x, \omega)`, where :math:`\omega` are draws of
-the same simulation that are held out and never published. They give a mean, standard deviations and
-correlations. With few draws these are noisy, and what is moved or weighted by them inherits the
-noise. So each is shrunk towards its regression on the data, as far as the two halves of
+A repair may see a point only through :math:`(\theta, x, \omega)`, where :math:`\omega` are draws
+of the same simulation that are held out and never published. They give a mean, standard deviations
+and correlations. With few draws these are noisy, and what is moved or weighted by them inherits
+the noise. So each is shrunk towards its regression on the data, as far as the two halves of
 :math:`\omega` do not agree about its departure from it.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -186,7 +187,9 @@ class Whitening:
         data = DataFeatures.fit(x, n_sims)
         known = data(x, n_sims)
         whole, *halves = map(_moments, (held_out, held_out[::2], held_out[1::2]))
-        means, log_sds = (Shrunk.fit(known, whole[k], (halves[0][k], halves[1][k])) for k in (0, 1))
+        means, log_sds = (
+            Shrunk.fit(known, whole[k], (halves[0][k], halves[1][k])) for k in (0, 1)
+        )
         constant = known[:, :1]
         correlations = Shrunk.fit(constant, whole[2], (halves[0][2], halves[1][2]))
         numbers = np.column_stack([means(known, whole[0]), log_sds(known, whole[1])])
@@ -221,7 +224,7 @@ class Whitening:
         """The places of the constant, of directions, steps, squares, means and widths."""
         n, d = self.data.n_directions, len(self.own_scale) // 2
         ends = np.cumsum([0, 1, n, n, n, d, d]).tolist()
-        return [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True) if b > a]
+        return [slice(a, b) for a, b in pairwise(ends) if b > a]
 
 
 def _moments(draws: Floats) -> tuple[Floats, Floats, Floats]:
