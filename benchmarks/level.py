@@ -136,13 +136,15 @@ def table(n_studies: int, run: Callable[..., Iterator[float]]) -> Iterator[str]:
         yield f"| {n_sims} | {n_draws} | {next(rates(p, (0.5,)))} |"
 
 
-def check_table(n_studies: int, run: Callable[..., Iterator[dict]]) -> Iterator[str]:
+def check_table(
+    n_studies: int, run: Callable[..., Iterator[dict]], cells: list[Cell]
+) -> Iterator[str]:
     yield ""
     head = "| check on | simulations | draws | parameters | observed |"
     yield f"{head} P(p ≤ 0.01) | P(p ≤ 0.05) | P(p ≤ 0.1) |"
     yield "|---|--:|--:|--:|--:|---|---|---|"
     every: dict[str, list[float]] = {}
-    for cell in CELLS:
+    for cell in cells:
         done = list(run(cell.check, range(n_studies)))
         for name, p in ((name, p) for one in done for name, p in one.items()):
             every.setdefault(name, []).append(p)
@@ -162,6 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/level.md")
     parser.add_argument("--only-check", action="store_true", help="print the table of `check`")
+    parser.add_argument("--cells", default="", help="only cells of `check` with this name")
     parser.add_argument("--studies", type=int, default=4000, help="repeats per cell")
     parser.add_argument("--processes", type=int, default=2, help="processes at a time")
     options = parser.parse_args()
@@ -172,7 +175,8 @@ def main() -> None:
     ]
     with ProcessPoolExecutor(options.processes) as pool:
         run = partial(pool.map, chunksize=25)
-        parts = [check_table(options.studies // 2, run)]
+        cells = [cell for cell in CELLS if options.cells in ("", cell.name)]
+        parts = [check_table(options.studies // 2, run, cells)]
         if not options.only_check:
             parts.insert(0, table(options.studies, run))
         for part in parts:

@@ -16,6 +16,7 @@ SRC = Path(tarpon.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs" / "design.md"
 MODULES = sorted(SRC.rglob("*.py"))
 MOST_AT_THE_ROOT = 30
+SHOWN = ("results", "checks", "sequential", "local")
 
 
 def rooms() -> list[list[str]]:
@@ -73,7 +74,7 @@ def test_few_entries_stand_at_the_root_and_none_is_private():
 def test_modules_import_only_from_lower_storeys_or_earlier_in_their_own(path):
     order = [name for storey in rooms() for name in storey]
     # A result shows itself through the storeys above it, when asked to and not before.
-    late = {"plots", "report"} if room(path) in ("results", "checks", "sequential") else set()
+    late = {"plots", "report"} if room(path) in SHOWN else set()
     for node, file, _ in imports(path):
         name = room(file)
         allowed = order.index(name) <= order.index(room(path)) or name in late

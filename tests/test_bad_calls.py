@@ -593,7 +593,7 @@ BAD = {
         ({"max_width_error": NAN}, ValueError, "`max_width_error` must be positive, but got nan"),
     ],
     "Gate.require": [
-        ({"check": None}, TypeError, "`check` must be what `tarpon.check` returns, but got None"),
+        ({"check": None}, TypeError, "`check` must be what `tarpon.check` .* but got None"),
         ({"check": RESULT}, TypeError, "`check` must be what `tarpon.check` .* but got SBC on"),
     ],
     "gaussian": [

@@ -5,6 +5,7 @@ import os
 import shutil
 from itertools import product
 
+import numpy as np
 import pytest
 
 import tarpon
@@ -21,7 +22,7 @@ HOSTILE = [
     "'-alert(1)-'",
     "unbroken" * 40,
 ]
-KINDS = ["good", "broken", "one", "many", "hostile", "formulas", "several"]
+KINDS = ["good", "broken", "one", "many", "hostile", "formulas", "several", "local"]
 SIZES = {"narrow": (360, 740), "phone": (390, 844), "laptop": (1100, 800), "wide": (1280, 900)}
 
 
@@ -47,7 +48,19 @@ def reports(tmp_path_factory):
         one.report(folder / f"{kind}.html", name=HOSTILE[0] if kind == "hostile" else kind)
     several = [checks["good"], checks["broken"], checks["hostile"]]
     report.write(folder / "several.html", *several, names=["good", "broken", HOSTILE[1]])
+    local(folder / "local.html")
     return {kind: (folder / f"{kind}.html").as_uri() for kind in KINDS}
+
+
+def local(path):
+    """Write a report with maps and an observation; names of features are hostile."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 2))
+    samples = x + np.where(x[:, :1] > 0.5, 0.4, 1.0) * rng.normal(size=(50, 600, 2))
+    sims = tarpon.Simulations(samples, x + rng.normal(size=x.shape), x=x)
+    found = tarpon.where(sims, names_x=[HOSTILE[0], "colour"], x_o=[1.0, 0.0], n_swaps=99, rng=0)
+    near = tarpon.near(sims, [1.0, 0.0], n_swaps=99, rng=0)
+    tarpon.check(sims, n_swaps=99, rng=0).report(path, where=found, near=near)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +146,7 @@ def test_axe_finds_no_serious_barrier(visit, kind):
     assert not barriers(page, rules={"color-contrast": {"enabled": kind != "many"}})
 
 
-@pytest.mark.parametrize("kind", ["one", "several"])
+@pytest.mark.parametrize("kind", ["one", "several", "local"])
 def test_text_can_be_read_in_the_dark(visit, kind):
     assert not barriers(visit(kind, scheme="dark"), runOnly=["color-contrast"])
 
@@ -177,7 +190,7 @@ def column(page, k):
 def test_tables_are_sorted_by_any_column(visit, kind):
     page = visit(kind)
     heads = page.locator("table.parameters thead th")
-    for k in (1, 3, 4, 5, 6, 7, 9):
+    for k in (1, 3, 4, 5, 6, 7, 8, 10):
         head = heads.nth(k - 1)
         head.locator("button").click()
         assert head.get_attribute("aria-sort") == "ascending"
@@ -275,3 +288,29 @@ def test_formulas_are_drawn_and_read(visit):
     assert page.locator(".plot tspan", has_text="Ω").count()
     ink = "getComputedStyle(document.querySelector('.plot tspan')).fill"
     assert page.evaluate(ink) == "rgb(29, 29, 27)"
+
+
+def test_maps_and_the_observation(visit):
+    """Windows fade into the page where nothing is wrong, in the light and in the dark."""
+    papers = {"light": "rgb(255, 253, 249)", "dark": "rgb(23, 24, 26)"}
+    for (scheme, paper), size in product(papers.items(), ("wide", "phone")):
+        page = visit("local", scheme=scheme, size=size)
+        links = page.locator("nav.contents a")
+        for name, n_figures in (("At your observation", 2), ("Where", 5)):
+            section = page.locator("section", has=page.locator("h2", has_text=name))
+            assert links.filter(has_text=name).count() == 1
+            assert section.locator("figure").count() == n_figures
+            for plot in section.locator(".plot svg").all():
+                assert plot.bounding_box()["width"] > 240
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        dots = page.locator("section:has(> #s0-where) figure").first.locator("[style*=fill]")
+        fills = dots.evaluate_all("(all) => all.map((one) => getComputedStyle(one).fill)")
+        assert paper in fills
+    assert page.evaluate("window.hacked") is None
+
+
+def test_the_pointer_reads_a_window(visit):
+    page = visit("local")
+    figure = page.locator("section:has(> #s0-where) figure").first
+    figure.locator(".plot").hover()
+    assert "p, adjusted" in figure.locator(".readout").inner_text()

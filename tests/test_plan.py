@@ -143,7 +143,9 @@ class TestSoManySimulations:
         assert re.search(r"20  no bias up to 1\.6 sd            30%$", said)
 
     def test_are_not_given_beside_an_error(self):
-        with pytest.raises(ValueError, match=r"or else the number of simulations `n_sims`, but"):
+        with pytest.raises(
+            ValueError, match=r"or else the number of simulations `n_sims`, or else"
+        ):
             tarpon.plan(2, n_sims=30, width=0.1)
 
 

@@ -57,6 +57,29 @@ class TestPlaces:
         assert found.depends > 0.01
         assert str(found.places[0]).startswith("everywhere, the truths scatter")
 
+    def test_groups_that_only_contain_simulations_of_a_place_are_not_named(self):
+        """Intervals of x[1] fail along with x[0] > 1.2, and name nothing of their own."""
+        found = tarpon.where(study(2000, 100, narrow=0.5), rng=0)
+        assert [place.sides[0].feature for place in found.places] == ["x[0]"]
+        assert found.elsewhere
+
+    def test_two_places_that_are_apart(self):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(4000, 2))
+        width = np.where(abs(x[:, :1]) > 1.2, 0.5, 1.0)
+        draws = x + width * rng.normal(size=(50, 4000, 2))
+        sims = tarpon.Simulations(draws, x + rng.normal(size=(4000, 2)), x=x)
+        sides = [place.sides[0] for place in tarpon.where(sims, rng=0).places[:2]]
+        assert {side.feature for side in sides} == {"x[0]"}
+        assert {side.high is None for side in sides} == {True, False}
+
+    def test_up_to_twelve_numbers_are_features(self):
+        sims = study(300)
+        for n in (12, 13):
+            x = np.random.default_rng(0).normal(size=(300, n))
+            found = tarpon.where(tarpon.Simulations(sims.samples, sims.theta, x=x), rng=0)
+            assert (found.features[0] == "x[0]") == (n == 12)
+
     def test_right_everywhere(self):
         found = tarpon.where(study(1000), rng=0)
         assert found.outcome == "nothing found"

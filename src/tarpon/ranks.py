@@ -114,7 +114,9 @@ def _count(region: Region, sims: Simulations) -> tuple[Array, Array]:
     return regions.count(region, sims)
 
 
-def held(values: Ints, n_draws: int, level: float, *, central: bool) -> Estimate:
+def held(
+    values: Ints, n_draws: int, level: float, *, central: bool, error: float = 0.05
+) -> Estimate:
     """Return the share of truths whose ranks lie in the first, or central, `level` of all ranks.
 
     Arguments:
@@ -122,16 +124,20 @@ def held(values: Ints, n_draws: int, level: float, *, central: bool) -> Estimate
         n_draws: The number of draws.
         level: The share of the ranks.
         central: Whether those in the middle are meant, or those from the lowest on.
+        error: The probability that the interval misses the share.
     """
     start = (1 - level) / 2 if central else 0.0
     u = (values + 0.5) / (n_draws + 1)
-    return proportion(int(((u > start) & (u < start + level)).sum()), len(values))
+    return proportion(int(((u > start) & (u < start + level)).sum()), len(values), error)
 
 
-def proportion(n_inside: int, n_sims: int) -> Estimate:
-    """Return a share of the simulations with its exact interval (Clopper and Pearson, 1934)."""
+def proportion(n_inside: int, n_sims: int, error: float = 0.05) -> Estimate:
+    """Return a share of the simulations with its exact interval (Clopper and Pearson, 1934).
+
+    It also holds for the mean of probabilities that differ (Hoeffding, 1956).
+    """
     from scipy.special import betaincinv
 
-    low = betaincinv(n_inside, n_sims - n_inside + 1, 0.025) if n_inside else 0.0
-    high = betaincinv(n_inside + 1, n_sims - n_inside, 0.975) if n_inside < n_sims else 1.0
+    low = betaincinv(n_inside, n_sims - n_inside + 1, error / 2) if n_inside else 0.0
+    high = betaincinv(n_inside + 1, n_sims - n_inside, 1 - error / 2) if n_inside < n_sims else 1.0
     return Estimate(n_inside / n_sims, float(low), float(high))

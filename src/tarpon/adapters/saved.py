@@ -12,7 +12,9 @@ from ..sequential.adversaries import ADVERSARY, Adversary
 from ..sequential.monitor import Monitor
 
 
-def load(path: str | Path, *, adversary: Adversary | None = None) -> Result | Monitor | Repair:
+def load(
+    path: str | Path, *, adversary: Adversary | None = None, near: monitor.Near | None = None
+) -> Result | Monitor | Repair:
     """Read a result, a monitor or a repair that was saved; a monitor can be continued.
 
     Nothing is unpickled. Damaged files raise `ValueError`.
@@ -20,6 +22,7 @@ def load(path: str | Path, *, adversary: Adversary | None = None) -> Result | Mo
     Arguments:
         path: Path of the file.
         adversary: Adversary of the monitor, if it had one: the file does not contain it.
+        near: Function `near` of the monitor, if it had one: the file does not contain it.
 
     Example:
         >>> result = tarpon.sbc(tarpon.problems.gaussian("correct", n_sims=20, rng=0), rng=0)
@@ -29,6 +32,8 @@ def load(path: str | Path, *, adversary: Adversary | None = None) -> Result | Mo
     """
     if adversary is not None:
         arguments.function("adversary", adversary, ADVERSARY, "fit")
+    if near is not None:
+        arguments.function("near", near, monitor.NEAR)
     record = disk.load(path)
     kind = record.about.get("kind")
     if kind not in (results.KIND, monitor.KIND, repair.KIND):
@@ -39,9 +44,10 @@ def load(path: str | Path, *, adversary: Adversary | None = None) -> Result | Mo
     monitor.same_adversary(
         kind == monitor.KIND and record.about.get("adversary") is not None, adversary
     )
+    monitor.same_window(kind == monitor.KIND and record.about.get("near") is True, near)
     with disk.checking(path):
         if kind == results.KIND:
             return results.restored(record)
         if kind == repair.KIND:
             return repair_records.restored(record)
-        return monitor.restored(record, adversary)
+        return monitor.restored(record, adversary, near)

@@ -1,23 +1,18 @@
 """`check`: every angle at once, and one exact answer."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, fields
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import regions
-from .._base import arguments, arrays, optional
+from .._base import arguments, arrays
 from .._base.tables import Table
-from .._base.text import Estimate, clean, dropped, number, stated
+from .._base.text import clean
 from .._base.types import RNG, Array, ArrayLike, Floats
-from .._version import __version__
 from ..engine import Engine
 from ..regions import Region, Scores, Values
-from ..results import CITATION
 from ..simulations import (
     Simulations,
     begin,
@@ -29,243 +24,24 @@ from ..simulations import (
     units,
     without,
 )
-from ..simulations.dropping import Dropping
 from ..simulations.stored import Stored
-from ..simulations.weights import Draws
-from . import comparing, families, labellings, learned, mistakes, power, scoring, swaps
-from .advice import Advice, advise
+from . import comparing, families, labellings, learned, mistakes, power, swaps
+from .advice import advise
+from .answers import CLEAR, Check, Family
 from .evidence import Evidence, marginal_p_values
 from .features import Features
 from .findings import findings, warnings
-from .flaws import Finding, Kind
 from .learned import Judge, Learned
-from .parameters import Effects, Parameter, measure
-from .power import Detectable
+from .parameters import Effects, measure
 from .scoring import LogScores
 from .statistics import Combined, combine
-from .tolerances import Margins, Tolerance, margins
+from .tolerances import Tolerance, margins
 from .trends import label
-from .values import Few, Value
+from .values import Few
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
-
-_CLEAR = 5  # times below the level, evidence is no longer weak
+__all__ = ["Check", "Family", "check"]
 
 Score = Region | Callable[[Array, Array | None], Array] | tuple[ArrayLike, ArrayLike] | Judge
-
-
-@dataclass(frozen=True)
-class Family:
-    """One angle of the test.
-
-    Arguments:
-        name: The name of the angle.
-        sees: The flaw that it sees.
-        p_value: Its own exact p-value.
-        adjusted: The p-value adjusted for the number of families.
-    """
-
-    name: str
-    sees: str
-    p_value: float
-    adjusted: float
-
-    def cells(self) -> dict[str, str]:
-        """Return its row in the table that `check.families` prints, by column."""
-        own, adjusted = number(self.p_value, 3), number(self.adjusted, 3)
-        return {"family": self.name, "sees": self.sees, "p": own, "adjusted": adjusted}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Check:
-    """The answer of all angles together.
-
-    Findings, families and parameters are tuples that print as tables.
-
-    Arguments:
-        p_value: Exact for all families together, at any size of the study.
-        level: The level of the test.
-        findings: The flaws, worst first; empty unless the posteriors are inaccurate.
-        families: Every angle with its p-values, most telling first.
-        parameters: Bias, width and coverage, parameter by parameter.
-        detectable: The smallest errors that this study would have caught.
-        warnings: Warnings about the draws, whatever the test says.
-        n_sims: The number of simulations.
-        draws: The number of draws per simulation.
-        n_dropped: The number of invalid simulations that were left out.
-        dropping: Whether dropping depends on the simulations.
-        n_swaps: The number of swaps.
-        seed: The integer that reproduces this check, as `rng=`.
-        evidence: The numbers behind the findings, for tables and figures.
-        advice: What to do next: mistakes that were recognised, then usual causes of the findings.
-        margins: The errors that the study leaves possible, if a tolerance was given.
-    """
-
-    p_value: float
-    level: float
-    findings: Table[Finding]
-    families: Table[Family]
-    parameters: Table[Parameter]
-    detectable: Detectable
-    warnings: tuple[str, ...]
-    n_sims: int
-    draws: Draws
-    n_dropped: int
-    dropping: Dropping
-    n_swaps: int
-    seed: int
-    evidence: Evidence
-    advice: tuple[Advice, ...]
-    margins: Margins | None = None
-
-    @property
-    def outcome(self) -> str:
-        """One of "inaccurate", "no evidence against" and "too few to say".
-
-        With a tolerance also "within tolerance", whether or not there is evidence against.
-        """
-        if self.margins and self.margins.within:
-            return "within tolerance"
-        if self.p_value <= self.level:
-            return "inaccurate"
-        telling = self.detectable.telling(self.n_sims)
-        return "no evidence against" if telling else "too few to say"
-
-    @property
-    def weak(self) -> bool:
-        """Whether the evidence is weak, so that it should be looked for in fresh simulations."""
-        clear = not self.level / _CLEAR < self.p_value <= self.level
-        return not clear and self.outcome == "inaccurate"
-
-    @property
-    def exactness(self) -> str:
-        """In which sense the p-values are exact, in words."""
-        return self.dropping.exactness(self.n_dropped, approximate=self.draws.approximate)
-
-    @property
-    def log_score(self) -> Estimate | None:
-        """The mean log-density of the truths in nats, if log-densities were given.
-
-        It is the log score of the estimator if its densities are normalised, and -inf if the
-        density of any truth is zero. It is None if the draws show that the densities are not
-        normalised. To compare estimators, see `gain_over`.
-        """
-        scores = self.evidence.log_scores
-        return None if scores is None or scores.excess > 0 else scores.mean
-
-    def gain_over(self, other: "Check") -> Estimate:
-        """Return how much larger the log score is than that of another check, in nats.
-
-        A positive gain is the amount by which this estimator is closer to the exact posterior, as
-        a Kullback-Leibler divergence averaged over observations. Differences are taken simulation
-        by simulation, so both checks must be of the same simulations, in the same order.
-
-        Arguments:
-            other: A check of another estimator on the same simulations.
-
-        Example:
-            >>> checks = {
-            ...     name: tarpon.check(tarpon.problems.conjugate(name, noise=5, rng=0), rng=0)
-            ...     for name in ("posterior", "prior")
-            ... }
-            >>> print(checks["posterior"].gain_over(checks["prior"]))
-            0.54 [0.46, 0.62]
-        """
-        arguments.instance("other", other, Check, "what `tarpon.check` returns")
-        return scoring.gain(self.evidence.log_scores, other.evidence.log_scores)
-
-    def plot(self, *, ax: "Axes | None" = None) -> "Axes":
-        """Draw the bias and width of every parameter."""
-        from .. import plots
-
-        return plots.effects(self, ax=ax)
-
-    def report(self, path: str | Path, *, name: str = "") -> None:
-        """Write one HTML file with everything that the check found, for a browser or a mail.
-
-        Arguments:
-            path: The path of the file, which must end with `.html` or `.htm`.
-            name: The name of what was checked, for the title.
-        """
-        from .. import report
-
-        arguments.instance("name", name, str, "text")
-        report.write(path, self, names=[name] if name else None)
-
-    @property
-    def citation(self) -> str:
-        """The papers behind the test, to cite with tarpon."""
-        return CITATION
-
-    def _repr_html_(self) -> str:
-        from .. import report
-
-        return report.card(self)
-
-    def to_frame(self, table: str = "findings") -> "DataFrame":
-        """Return one of the tables as a pandas DataFrame.
-
-        Arguments:
-            table: "findings", "families", "parameters" or "values", the calibration of
-                parameters that take few values. A number with an interval has three columns, for
-                example `bias`, `bias_low` and `bias_high`.
-
-        Example:
-            >>> check = tarpon.check(tarpon.problems.zoo("narrow", n_dims=2, rng=0), rng=0)
-            >>> list(check.to_frame("families").columns)
-            ['name', 'sees', 'p_value', 'adjusted']
-        """
-        record = _TABLES[arguments.one_of("table", table, list(_TABLES))]
-        entries = self.evidence.values if table == "values" else getattr(self, table)
-        rows = [_cells(entry) for entry in entries]
-        columns = [column for field in fields(record) for column in _columns(field)]
-        return optional.package("pandas").DataFrame(rows, columns=columns)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything that a program or a log would keep."""
-        return {
-            "schema": "tarpon-check-2",
-            "outcome": self.outcome,
-            "p_value": self.p_value,
-            "level": self.level,
-            "findings": [asdict(finding) | {"text": str(finding)} for finding in self.findings],
-            "families": [asdict(family) for family in self.families],
-            "parameters": [asdict(parameter) for parameter in self.parameters],
-            "detectable": {
-                name: None if np.isinf(size) else size
-                for name, size in asdict(self.detectable).items()
-            },
-            "log_score": scoring.to_dict(self.evidence.log_scores),
-            "warnings": list(self.warnings),
-            "advice": [asdict(advice) | {"text": str(advice)} for advice in self.advice],
-            "n_sims": self.n_sims,
-            "draws": asdict(self.draws),
-            "n_dropped": self.n_dropped,
-            "dropping": self.dropping.to_dict() if self.n_dropped else None,
-            "n_swaps": self.n_swaps,
-            "seed": self.seed,
-            "evidence": self.evidence.to_dict(),
-            "margins": asdict(self.margins) if self.margins else None,
-            "version": __version__,
-        }
-
-    def to_json(self) -> str:
-        """Return the same as JSON."""
-        return json.dumps(self.to_dict(), indent=2)
-
-    def __repr__(self) -> str:
-        flaws = f": {self.findings[0]}" if self.findings else ""
-        return (
-            f"check of {self.n_sims} simulations{dropped(self.n_dropped)} × {self.draws}, "
-            f"{stated('p', self.p_value)}: {self.outcome}{flaws}{self.dropping.doubt}"
-        )
-
-    def __str__(self) -> str:
-        from . import words
-
-        return words.summary(self)
 
 
 def check(
@@ -347,33 +123,27 @@ def _checked(
         judged.extend(learned.judged(judges, sims, known, learn))
 
     few, energy = Few.of(sims), comparing.Energy.of(sims, truths)
+    before, plants = judge if judges else None, power.Errors.of(sims.n_dims, plant)
     sums = families.swapped(
         sims if ranked else without(sims, "x"),
         {name: _region(score, sims) for name, score in ranked.items()},
         data,
-        n_swaps=n_swaps,
-        rng=swapping,
-        plants=power.Errors(plant.integers(sims.n_dims, size=power.Errors.n_plays)),
-        few=few,
+        n_swaps=n_swaps, rng=swapping, plants=plants, few=few, before=before,
         measure=partial(_measured, few=few, energy=energy, ends=mistakes.ends(sims)),
-        before=judge if judges else None,
-    )
+    )  # fmt: skip
     by_product = families.product_families(sums)
     by_family = families.families(sums, by_product)
     combined = combine(np.column_stack(list(by_family.values())), families.weights(by_family))
     sums_here = sums.on_host()
     effects = Effects.of(sims, sums.measured, break_ties, few)
     p_value = min(1.0, combined.p_value / share)
-    flaws = (
-        findings(sims, sums_here, by_family, effects, data, level * share)
-        if p_value <= level
-        else ()
-    )
+    rejected = p_value <= level
+    flaws = findings(sims, sums_here, by_family, effects, data, level * share) if rejected else ()
     found = Table([*flaws, *(score.finding for score in judged if score.adjusted <= level)])
     parameters = effects.parameters(sims.names or (), marginal_p_values(sums_here, few))
     p_value = min([p_value, *(score.adjusted for score in judged)])
     left = margins(effects, sims.names or (), sums.ranks, tolerance, level) if tolerance else None
-    matters = p_value <= level / _CLEAR and not (left and left.within)
+    matters = p_value <= level / CLEAR and not (left and left.within)
     return Check(
         p_value=p_value,
         level=level,
@@ -417,35 +187,6 @@ def _families(
         for score in judged
     ]
     return Table(sorted(table, key=lambda family: (family.adjusted, family.p_value)))
-
-
-_NO_COLUMNS = ("sizes", "trend")
-_TABLES = {"findings": Finding, "families": Family, "parameters": Parameter, "values": Value}
-
-
-def _columns(field: Field[Any]) -> list[str]:
-    """Return the columns of a field in a table: three for a number with an interval."""
-    if field.name in _NO_COLUMNS:
-        return []
-    if field.type in (Estimate, Estimate | None):
-        return [field.name, f"{field.name}_low", f"{field.name}_high"]
-    return [field.name]
-
-
-def _cells(entry: Finding | Family | Parameter | Value) -> list[str | float | None]:
-    """Return a row of a table."""
-    cells: list[str | float | None] = []
-    for field in fields(entry):
-        value = getattr(entry, field.name)
-        if field.name in _NO_COLUMNS:
-            continue
-        if isinstance(value, Estimate):
-            cells += [value.value, value.low, value.high]
-        elif isinstance(value, tuple):
-            cells.append(", ".join(value))
-        else:
-            cells += [value.value if isinstance(value, Kind) else value] * len(_columns(field))
-    return cells
 
 
 def _named(scores: Mapping[str, Score] | None) -> dict[str, Score]:

@@ -337,6 +337,7 @@ def _left_out(share: Array, deviation: Array, variance: Array, alike: Array) -> 
 
 def _of_normal(n_draws: float) -> float:
     """Return the mean square of a normal truth in sd of its draws: that of Student's t."""
+    n_draws = max(n_draws, 1.5)  # weighted draws may be worth less than two, which have no sd
     return (1 + 1 / n_draws) * (n_draws - 1) / max(n_draws - 3, 0.5)
 
 

@@ -149,7 +149,7 @@ def plan(
             None,
             n_swaps=n_swaps,
             rng=swapping,
-            plants=Errors(pilot.integers(n_dims, size=Errors.n_plays)),
+            plants=Errors.of(n_dims, pilot),
         )
         chances = _Chances(sums, level)
         if n_sims is None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from .._base.arrays import double, host, in_order, kind, namespace, to_device_of
 from .._base.types import Array, Floats, Ints
@@ -44,6 +45,11 @@ class Errors:
     shifted: Ints
     n_plays: int = _N_PLAYS
     n_extra: int = _N_PLAYS * (len(BIASES) + len(NARROWINGS))
+
+    @classmethod
+    def of(cls, n_dims: int, rng: Generator) -> "Errors":
+        """Return errors in which any of the parameters may be the one that is shifted."""
+        return cls(rng.integers(n_dims, size=cls.n_plays))
 
     def points(self, block: Block, played: Ints) -> Array:
         """Return the played draws as they look when all others are shifted or narrowed."""

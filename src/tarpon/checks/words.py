@@ -12,7 +12,7 @@ from .parameters import Outlying
 from .power import BIASES, CAUGHT, NARROWINGS, TELLING_BIAS, TELLING_WIDTH, Detectable
 
 if TYPE_CHECKING:
-    from . import Check
+    from .answers import Check
     from .comparing import Paired
     from .parameters import Parameter
     from .plan import Plan

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .._base.progress import Bar
 from .._base.text import clean
 from ._app import Misuse, client, in_shell, say, show, where, wrapped, write_figure
+from ._local import arrays, near_one
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Options:
     scheduler: str | None = None
     on_missing: str = "compute"
     report: Path | None = None
+    at: Path | None = None
     n_swaps: int = 999
     fail_on: str = "inaccurate"
     max_bias: float | None = None
@@ -86,9 +88,11 @@ def run_check(files: tuple[Path, ...], options: Options) -> NoReturn:
     from ..gate import Gate
 
     gate = Gate(options.fail_on, options.max_bias, options.max_width_error)
-    alone = [f"--{name}" for name in ("plot", "resume", "shard") if getattr(options, name)]
+    alone = [f"--{name}" for name in ("plot", "at", "resume", "shard") if getattr(options, name)]
     if len(files) > 1 and alone:
         raise Misuse(f"{alone[0]} takes one file, but got {len(files)}.")
+    if options.at and not options.report:
+        raise Misuse("--at is for a report: add --report report.html, or use `tarpon near`.")
     checks = {file: _checked(file, options) for file in files}
     failures = {file: gate.failures(check) for file, check in checks.items()}
     if options.as_json:
@@ -225,6 +229,7 @@ def _write_report(path: Path, checks: dict[Path, Check], options: Options) -> No
         more += ["--tolerance", ",".join(f"{limit:g}" for limit in options.tolerance)]
     more += ["--names", ",".join(options.names)] if options.names else []
     more += ["--theta", str(options.theta)] if options.theta else []
+    more += ["--at", str(options.at), "--report", str(path)] if options.at else []
     for role, name in options.arrays:
         more += ["--array", f"{role}={name or ''}"]
     commands = [
@@ -232,9 +237,25 @@ def _write_report(path: Path, checks: dict[Path, Check], options: Options) -> No
         f"--n-swaps {check.n_swaps} {shlex.join(more)}".rstrip()
         for file, check in checks.items()
     ]
-    write(path, *checks.values(), names=_names(tuple(checks)), commands=commands)
+    write(
+        path, *checks.values(), names=_names(tuple(checks)), commands=commands,
+        **_local(*checks.items(), options=options),
+    )  # fmt: skip
     if not options.as_json:
         say(f"report: {where(path)}")
+
+
+def _local(*checks: tuple[Path, Check], options: Options) -> dict[str, Any]:
+    """Return the answers of `where` and `near`, if an observation was given."""
+    from ..local.where import where as find
+
+    if options.at is None:
+        return {}
+    ((file, check),) = checks
+    sims, x_o = _loaded(file, options), arrays(options.at)["x"]
+    how: dict[str, Any] = {"level": options.level, "n_swaps": options.n_swaps, "rng": check.seed}
+    near = near_one(sims, options.at, **how)
+    return {"near": near, "where": find(sims, x_o=x_o, **how)}
 
 
 def _names(files: tuple[Path, ...]) -> list[str]:

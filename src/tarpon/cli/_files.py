@@ -127,6 +127,11 @@ sbc = _classical(
 @click.command(cls=Command)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @a_page("--report", "Write an HTML page with all figures here; several files are compared.")
+@a_file(
+    "--at",
+    "An observation for the report, which then says where posteriors are wrong: a .npy file, or a "
+    ".npz file with `x` and perhaps `samples`, the draws of its posterior.",
+)
 @an_option(
     "--fail-on",
     "When to exit with 1: doubt includes too few simulations to say.",
@@ -150,6 +155,7 @@ def check(files: tuple[Path, ...], **given: Any) -> None:
               tarpon check flow.npz diffusion.npz --report report.html
               tarpon check draws.npz --quiet --max-width-error 0.2
               tarpon check draws.npz --tolerance 0.1,0.1
+              tarpon check draws.npz --report report.html --at observation.npy
     """
     run_check(files, Options(**given))
 

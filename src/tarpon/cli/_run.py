@@ -12,6 +12,7 @@ from ._app import (
     Command,
     a_count,
     a_figure,
+    a_file,
     a_folder,
     a_level,
     a_page,
@@ -26,6 +27,7 @@ from ._app import (
     wrapped,
     write_figure,
 )
+from ._local import arrays
 
 # Everything else is imported where it is used, so that `tarpon --help` answers at once.
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ _GIVEN = (
 @a_folder("--store", "Folder for the simulations.  [default: PROBLEM.study]")
 @a_count("--n-sims", "Largest number of simulations.", least=2, default=1000)
 @a_count("--n-draws", "Number of draws of each posterior.", least=5, default=1000)
+@a_file("--near", "Simulate around this observation, in a .npy file; needs `log_prior(theta)`.")
 @a_share("--tolerance", "Coverage error that is small enough to stop.", default=0.1)
 @a_level
 @a_count("--n-workers", "Number of processes.  [default: one per processor]")
@@ -62,6 +65,7 @@ def run(problem: str, **given: Any) -> None:
     \b
     Example:  tarpon run examples/conjugate.py
               tarpon run examples/conjugate.py:too_narrow --n-sims 500 --time-limit 60
+              tarpon run examples/conjugate.py --near observation.npy --n-sims 500
     """
     path = Path(problem.replace(".py:", "-").removesuffix(".py"))
     store = given.pop("store") or Path(f"{path.name}.study")
@@ -77,7 +81,8 @@ def run(problem: str, **given: Any) -> None:
         raise SystemExit(INTERRUPTED) from None
     say(study.to_json() if given["as_json"] else wrapped(str(study)))
     _write(study, path.name, **given)
-    raise SystemExit(int(study.outcome == "inaccurate"))
+    wrong = ("inaccurate", "inaccurate here", "outside the simulations")
+    raise SystemExit(int(study.outcome in wrong))
 
 
 def _write(study: Study, name: str, plot: Path | None, report: Path | None, **given: Any) -> None:
@@ -94,6 +99,8 @@ def _write(study: Study, name: str, plot: Path | None, report: Path | None, **gi
 def _study(problem: str, store: Path, **given: Any) -> Study:
     from ..runner import run
 
+    near = given.pop("near")
+    observed = None if near is None else arrays(near)["x"]
     with client(given["scheduler"]) as executor:
         more = {name: given[name] for name in _GIVEN}
-        return run(problem, store=store, executor=executor, **more)
+        return run(problem, store=store, near=observed, executor=executor, **more)

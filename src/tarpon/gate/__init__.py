@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from .._base import arguments
 from .._base.text import Estimate, stated
 from ..checks import Check
 from ..checks.parameters import Parameter
+from ..local.near import Near
 
 __all__ = ["FAIL_ON", "Failure", "Gate", "InaccurateError"]
+
+_Answer = TypeVar("_Answer", bound=Check | Near)
 
 # What stops a pipeline, and the outcomes of a check that it means.
 FAIL_ON = {
@@ -16,6 +20,13 @@ FAIL_ON = {
     "doubt": ("inaccurate", "too few to say"),
     "not within tolerance": ("inaccurate", "too few to say", "no evidence against"),
     "never": (),
+}
+# The same of an answer at one observation, by the outcome of a check that stops as much.
+_HERE = {
+    "inaccurate here": "inaccurate",
+    "outside the simulations": "inaccurate",
+    "too few near": "too few to say",
+    "no evidence against here": "no evidence against",
 }
 
 
@@ -51,7 +62,9 @@ class Gate:
     """Conditions that posteriors must meet.
 
     An error counts once its whole 95 % interval lies beyond the largest one allowed, so that
-    noise stops nothing.
+    noise stops nothing. An answer at one observation, by `tarpon.near`, is judged like a check of
+    the nearest simulations. An observation outside the simulations fails, too, since they say
+    nothing about its posterior.
 
     Arguments:
         fail_on: `"inaccurate"` stops posteriors that the test rejects, `"doubt"` also those with
@@ -77,19 +90,31 @@ class Gate:
             if getattr(self, name) is not None:
                 arguments.above_zero(name, getattr(self, name))
 
-    def failures(self, check: Check) -> tuple[Failure, ...]:
-        """Return the reasons why a check fails; nothing if it passes."""
-        arguments.instance("check", check, Check, "what `tarpon.check` returns")
+    def failures(self, check: Check | Near) -> tuple[Failure, ...]:
+        """Return the reasons why a check, or an answer near an observation, fails.
+
+        There are none if it passes.
+        """
+        wanted = "what `tarpon.check` or `tarpon.near` returns"
+        arguments.instance("check", check, (Check, Near), wanted)
+        if isinstance(check, Near):
+            return self._failures(check.check, check.outcome, check.typical)
+        return self._failures(check, check.outcome)
+
+    def _failures(
+        self, check: Check, outcome: str, typical: float | None = None
+    ) -> tuple[Failure, ...]:
+        """Return the reasons why a check with this outcome fails."""
         if self.fail_on == "not within tolerance" and check.margins is None:
             raise ValueError(
                 "`fail_on='not within tolerance'` needs a check with a tolerance: "
                 "`tarpon.check(..., tolerance=tarpon.Tolerance())`."
             )
         failures = [failure for row in check.parameters for failure in self._too_large(row)]
-        if check.outcome in FAIL_ON[self.fail_on]:
-            flaw = f": {check.findings[0]}" if check.findings else ""
-            sentence = f"{check.outcome}, {stated('p', check.p_value)}{flaw}"
-            failures.insert(0, Failure(check.outcome, sentence))
+        if outcome == "outside the simulations":
+            failures = []  # sizes elsewhere are not those at the observation
+        if _HERE.get(outcome, outcome) in FAIL_ON[self.fail_on]:
+            failures.insert(0, Failure(outcome, _sentence(check, outcome, typical)))
         return tuple(failures)
 
     def _too_large(self, parameter: Parameter) -> Iterator[Failure]:
@@ -106,12 +131,19 @@ class Gate:
             )
             yield Failure("width", sentence, name, width, self.max_width_error)
 
-    def require(self, check: Check) -> Check:
-        """Return the check, or raise `InaccurateError` with the reasons."""
-        failures = self.failures(check)
-        if failures:
-            raise InaccurateError("\n".join([*map(str, failures), "", str(check)]))
+    def require(self, check: _Answer) -> _Answer:
+        """Return the answer, or raise `InaccurateError` with the reasons."""
+        reasons = self.failures(check)
+        if reasons:
+            raise InaccurateError("\n".join([*map(str, reasons), "", str(check)]))
         return check
+
+
+def _sentence(check: Check, outcome: str, typical: float | None) -> str:
+    if outcome == "outside the simulations" and typical is not None:
+        return f"{outcome}, {stated('p', typical)}"
+    flaw = f": {check.findings[0]}" if check.findings else ""
+    return f"{outcome}, {stated('p', check.p_value)}{flaw}"
 
 
 def _beyond(estimate: Estimate, right: float, most: float) -> bool:

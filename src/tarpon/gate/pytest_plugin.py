@@ -16,6 +16,7 @@ import pytest
 # Nothing of tarpon is imported before a test asks for it.
 if TYPE_CHECKING:
     from ..checks import Check
+    from ..local.near import Near
 
 
 _PLAIN = re.compile(r"(\w+/)*\w+\.py(::\w+)+(\[\w+([.-]\w+)*\])?")
@@ -33,11 +34,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def accurate(request: pytest.FixtureRequest) -> "Callable[..., Check]":
+def accurate(request: pytest.FixtureRequest) -> "Callable[..., Check | Near]":
     """Return a function that checks posteriors, and fails the test if they are inaccurate.
 
-    It takes the arguments of `tarpon.check` and of `tarpon.gate.Gate`. Without `rng` the seed is
-    0, so that a test gives the same answer every time.
+    It takes the arguments of `tarpon.check` and of `tarpon.gate.Gate`. With `near=`, an
+    observation, it takes the arguments of `tarpon.near`, and tests the nearest simulations.
+    Without `rng` the seed is 0, so that a test gives the same answer every time.
     """
     from ..checks import check
     from . import Gate
@@ -45,16 +47,27 @@ def accurate(request: pytest.FixtureRequest) -> "Callable[..., Check]":
     folder: Path | None = request.config.getoption("--tarpon-report")
     calls = count(1)
 
-    def run(*data: Any, rng: Any = 0, **options: Any) -> "Check":
+    def run(*data: Any, rng: Any = 0, **options: Any) -> "Check | Near":
         limits = ("fail_on", "max_bias", "max_width_error")
         gate = Gate(**{name: options.pop(name) for name in limits if name in options})
-        answer = check(*data, rng=rng, **options)
+        answer: Any = (_here if "near" in options else check)(*data, rng=rng, **options)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             answer.report(folder / report_name(request.node.nodeid, next(calls)))
-        return gate.require(answer)
+        found: Check | Near = gate.require(answer)
+        return found
 
     return run
+
+
+def _here(
+    samples: Any, theta: Any = None, /, *, near: Any, x: Any = None, names: Any = None, **more: Any
+) -> "Near | tuple[Near, ...]":
+    """Return the answer near an observation, from `Simulations` or from arrays."""
+    from ..local.near import near as tested_near
+    from ..simulations import given
+
+    return tested_near(given(samples, theta, x=x, names=names), near, **more)
 
 
 def report_name(test: str, call: int = 1) -> str:

@@ -14,6 +14,7 @@ posteriors are accurate or not.
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,10 @@ from ..checks.swaps import fewest_swaps
 from ..simulations import Simulations, chosen, equalised, neighbours
 from ..simulations.neighbours import Neighbours, Observation
 from . import words
+from .surroundings import Surroundings, surroundings
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _NEIGHBOUR = 10  # the neighbour whose distance says whether an observation is unusual
 UNUSUAL = 0.01  # the p-value below which an observation is outside the simulations
@@ -65,8 +67,11 @@ class Near:
         measure: What distances are measured by: `"posteriors"`, `"summary(x)"` or `"x"`.
         alike: Whether posterior means and widths are the same for all simulations, so that the
             nearest ones are arbitrary.
+        surroundings: Where the observation and the nearest simulations lie, for figures.
         n_observations: The number of observations that were asked about; the level is divided by
             it.
+        around: Whether truths were simulated around the posterior of the observation, by
+            `run(near=)`, and not from the prior. Then `typical` is approximate.
     """
 
     check: Check
@@ -76,7 +81,9 @@ class Near:
     radius: float
     measure: str
     alike: bool
+    surroundings: Surroundings
     n_observations: int = 1
+    around: bool = False
 
     @property
     def outcome(self) -> str:
@@ -100,13 +107,22 @@ class Near:
         """The exact p-value of the nearest simulations."""
         return self.check.p_value
 
-    def plot(self, *, ax: "Axes | None" = None) -> "Axes":
-        """Draw the bias and width of every parameter among the nearest simulations."""
-        return self.check.plot(ax=ax)
+    def plot(self) -> "Figure":
+        """Draw the observation among the simulations, and bias and width of the nearest.
+
+        Without the latter if it is outside the simulations, since they do not apply to it.
+        """
+        from .. import plots
+
+        draw = [partial(plots.near, self), partial(plots.effects, self.check)]
+        n_drawn = 1 if self.outcome == "outside the simulations" else 2
+        return plots.side_by_side(*draw[:n_drawn])
 
     def report(self, path: str | Path, *, name: str = "") -> None:
         """Write one HTML file about the nearest simulations."""
-        self.check.report(path, name=name or f"{self.n} simulations near the observation")
+        self.check.report(
+            path, name=name or f"{self.n} simulations near the observation", near=self
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""
@@ -120,6 +136,7 @@ class Near:
             "measure": self.measure,
             "alike": self.alike,
             "n_observations": self.n_observations,
+            "around": self.around,
             "check": self.check.to_dict(),
             "text": str(self),
             "version": __version__,
@@ -228,6 +245,7 @@ def _near(
         float(found.distance.max()),
         found.measure,
         _arbitrary(sims, found),
+        surroundings(sims, observation, found, summary),
         n_observations,
     )
 

@@ -13,7 +13,8 @@ among the groups, which is exact even if posteriors are wrong everywhere alike.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -30,7 +31,12 @@ from ..checks.swaps import added, enough_swaps, needs_at_least
 from ..regions import HalfLines
 from ..simulations import Simulations, equalised, shapes
 from . import words
-from .groups import Group, Side, features, groups
+from .groups import Group, Side, features, groups, is_fine
+from .maps import Atlas, Curve, Map, tested
+from .windows import windows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MOST_NAMED = 4
 _NEARLY = 0.85  # of the largest sum, from which on a simpler group is as good
@@ -74,13 +80,14 @@ class Where:
         p_value: The smallest adjusted p-value of all groups.
         depends: The p-value of errors being the same for all observations; small if they depend
             on them.
-        elsewhere: Whether nothing was found apart from the places.
+        elsewhere: Whether nothing was found without the simulations of the places.
         features: The names of the features by which groups were made.
         n_groups: The number of groups.
         n_sims: The number of simulations.
         level: The level of the test.
         critical: The number of standard errors of intervals that hold for all groups at once.
         seed: The integer that reproduces the answer, as `rng=`.
+        atlas: What maps and curves are made of.
     """
 
     places: tuple[Place, ...]
@@ -93,6 +100,7 @@ class Where:
     level: float
     critical: float
     seed: int
+    atlas: Atlas
 
     @property
     def outcome(self) -> str:
@@ -101,6 +109,47 @@ class Where:
             return "nothing found"
         everywhere = self.places and all(not place.sides for place in self.places)
         return "inaccurate everywhere" if everywhere else "inaccurate in places"
+
+    def map(
+        self,
+        kind: str = "width",
+        *,
+        features: Sequence[str] | None = None,
+        parameter: str | None = None,
+    ) -> Map:
+        """Return the errors of one kind in windows all over two features.
+
+        Windows are tested together, apart from the groups of `places`: the probability of a
+        p-value below the level in any window with accurate posteriors is at most the level.
+
+        Arguments:
+            kind: `"bias"` or `"width"`.
+            features: Two of the first four features; by default those with the largest error.
+            parameter: The name of a parameter; by default the worst, or all together.
+        """
+        return self.atlas.map(kind, features, parameter)
+
+    def curve(
+        self, kind: str = "bias", *, feature: str | None = None, parameter: str | None = None
+    ) -> Curve:
+        """Return the errors of one kind along a feature.
+
+        The intervals hold for all bins of all features and parameters at once.
+
+        Arguments:
+            kind: `"bias"`, `"width"`, or `"coverage"` of the central 68 % of the draws.
+            feature: The name of a feature; by default the one with the clearest error.
+            parameter: The name of a parameter; by default the worst, or all together.
+        """
+        return self.atlas.curve(kind, feature, parameter)
+
+    def plot(self) -> "Figure":
+        """Draw maps of bias and width side by side; curves if there is only one feature."""
+        from .. import plots
+
+        draw = plots.map if len(self.features) > 1 else plots.along
+        kinds = ("bias", "width")
+        return plots.side_by_side(*(partial(draw, self, kind=kind) for kind in kinds))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""
@@ -137,6 +186,7 @@ def where(
     *,
     names_x: Sequence[str] | None = None,
     summary: Callable[[Array], ArrayLike] | None = None,
+    x_o: ArrayLike | None = None,
     level: float = 0.05,
     n_swaps: int = 999,
     rng: RNG = None,
@@ -147,8 +197,9 @@ def where(
         sims: The simulations. Without observations, groups are made by posterior means.
         names_x: The names of the numbers of an observation, or of its summary.
         summary: A function of the observations that returns what groups are to be made by, at
-            most eight numbers each; of more numbers the leading principal components are used,
+            most twelve numbers each; of more numbers the leading principal components are used,
             and posterior means.
+        x_o: An observation to mark in maps and curves; it changes nothing else.
         level: The probability of naming any group in which posteriors are right.
         n_swaps: The number of swaps.
         rng: A seed or a generator.
@@ -174,25 +225,35 @@ def where(
     n_swaps = enough_swaps(n_swaps, level)
     swapping, ties, permute = np.random.default_rng(seed).spawn(3)
     sims = equalised(sims, np.random.default_rng([seed, 1]))
-    values, names = features(sims, names_x, summary)
-    found = tuple(groups(values, names, sims.n_dims))
+    values, names, star = features(sims, names_x, summary, x_o)
+    found, fine = tuple(groups(values, names, sims.n_dims)), is_fine(sims.n_sims, sims.n_dims)
     members = np.stack([group.members for group in found], axis=1).astype(np.float32)
-    sums, effects = _sums(sims, members, n_swaps, swapping, ties)
+    mapped = windows(values, fine=fine)
+    both, effects = _sums(
+        sims, np.concatenate([members, mapped.members], axis=1), n_swaps, swapping, ties
+    )
+    sums, of_windows = both[..., : len(found)].reshape(len(both), -1), both[..., len(found) :]
     p_values = adjusted(abs(sums)).reshape(-1, len(found))
     critical = float(np.quantile(abs(sums).max(axis=1), 1 - level))
     depends = _depends(effects.scores, members, permute)
+    map_sums, map_p_values, map_critical = tested(of_windows, level)
     study = _Study(sims.names or (), found, sums[0].reshape(p_values.shape), p_values, effects)
-    named = study.named(level, critical, everywhere=depends > level)
+    places, elsewhere = study.named(level, critical, everywhere=depends > level)
     return Where(
-        tuple(named), float(p_values.min()), depends, study.apart(named, level), tuple(names),
+        tuple(places), float(p_values.min()), depends, elsewhere, tuple(names),
         len(found), sims.n_sims, level, critical, seed,
+        Atlas(
+            sims.names or (), names, values, mapped, map_sums, map_p_values, effects,
+            map_critical, {group.sides: p_values[:, g] for g, group in enumerate(found)},
+            critical, level, fine, star,
+        ),
     )  # fmt: skip
 
 
 def _sums(
     sims: Simulations, members: Floats, n_swaps: int, swapping: Generator, ties: Generator
 ) -> tuple[Floats, Effects]:
-    """Return standardised sums `(n_rows, n_scores * n_groups)`, and the effects.
+    """Return standardised sums `(n_rows, n_scores, n_groups)`, and the effects.
 
     The scores are the biases of all parameters, their widths, and the width of all together.
     """
@@ -208,7 +269,7 @@ def _sums(
     )  # fmt: skip
     bias, width = totals.products["data"], totals.products["data_width"]
     every = np.concatenate([bias, width, width.sum(axis=1, keepdims=True)], axis=1)
-    sums = standardise(every.reshape(recipe.n_rows, -1), recipe.n_rows, copy=False)
+    sums = standardise(every, recipe.n_rows, copy=False)
     return sums, Effects.of(sims, totals.joined_measured(), ties)
 
 
@@ -248,21 +309,44 @@ class _Study:
     p_values: Floats
     effects: Effects
 
-    def named(self, level: float, critical: float, *, everywhere: bool) -> list[Place]:
-        """Return the groups that say different things, the largest sums first."""
-        left = self.p_values <= level
+    def named(
+        self, level: float, critical: float, *, everywhere: bool
+    ) -> tuple[list[Place], bool]:
+        """Return the groups that say different things, and whether all other errors are theirs."""
+        failing = self.p_values <= level
         whole = np.array([not group.sides for group in self.groups])
-        if everywhere and left[:, whole].any():  # then no group says more than all simulations
-            left[:, ~whole] = False
+        if everywhere and failing[:, whole].any():  # then no group says more than all simulations
+            failing[:, ~whole] = False
         places: list[Place] = []
+        left, named = failing.copy(), np.zeros((len(failing), len(self.groups[0].members)), bool)
         while left.any() and len(places) < _MOST_NAMED:
             score, g = self._simplest(left)
             place = self._place(score, g, critical)
-            if place is not None:
-                places.append(place)
             left[score, g] = False
             left &= ~self._same(score, g)
-        return places
+            if place is not None:
+                places.append(place)
+                named[self._alike(score)] |= self.groups[g].members
+                left &= self._without(named) > critical
+        return places, not (failing & (self._without(named) > critical)).any()
+
+    def _without(self, named: Array) -> Floats:
+        """Return the sizes of standardised sums without simulations of named groups.
+
+        Groups that overlap with a named one often fail only because of its simulations.
+
+        Arguments:
+            named: Which simulations belong to a named group with the kind of error of each score,
+                `(n_scores, n_sims)`.
+        """
+        n_dims = (len(self.sums) - 1) // 2
+        scores = self.effects.scores[:, :n_dims]
+        squares = scores**2 - 1
+        each = np.concatenate([scores, squares, squares.sum(axis=1, keepdims=True)], axis=1).T
+        each = each / np.maximum(each.std(axis=1, keepdims=True), 1e-300)
+        members = np.stack([group.members for group in self.groups], axis=1).astype(np.float32)
+        size = ~named @ members
+        return abs((each * ~named) @ members) / np.sqrt(np.maximum(size, 1.0))
 
     def _simplest(self, left: Array) -> tuple[int, int]:
         """Return the largest sum, or one nearly as large of a simpler group."""
@@ -281,9 +365,12 @@ class _Study:
                 for group in self.groups
             ]
         )
-        kinds = np.array([self._kind(k) for k in range(len(self.sums))])
-        alike = kinds[:, 0] == self._kind(score)[0]
-        return alike[:, None] & (overlap > _OVERLAP)[None]
+        return self._alike(score)[:, None] & (overlap > _OVERLAP)[None]
+
+    def _alike(self, score: int) -> Array:
+        """Return which scores are of the same kind of error."""
+        kind, _ = self._kind(score)
+        return np.array([self._kind(k)[0] == kind for k in range(len(self.sums))])
 
     def _kind(self, score: int) -> tuple[str, int | None]:
         """Return the kind of a score, and its parameter if it has one."""
@@ -305,16 +392,3 @@ class _Study:
         name = None if k is None else self.names[k]
         p_value = float(self.p_values[score, g])
         return Place(group.sides, kind, name, size, p_value, int(group.members.sum()))
-
-    def apart(self, places: Sequence[Place], level: float) -> bool:
-        """Return whether no group apart from the places has an error."""
-        named = [group for group in self.groups if any(p.sides == group.sides for p in places)]
-        failing = np.flatnonzero((self.p_values <= level).any(axis=0))
-        return all(
-            any(
-                (self.groups[g].members & other.members).sum()
-                > _OVERLAP * min(self.groups[g].members.sum(), other.members.sum())
-                for other in named
-            )
-            for g in failing
-        )

@@ -21,15 +21,17 @@ def near(answer: "Near") -> str:
     check = answer.check
     lines = [f"{answer.outcome.upper()}  {stated('p', check.p_value, 3)} ({check.exactness})"]
     if answer.outcome == "outside the simulations":
-        lines[0] = f"{answer.outcome.upper()}  {stated('p', answer.typical, 3)} (exact)"
+        exactness = "approximate" if answer.around else "exact"
+        lines[0] = f"{answer.outcome.upper()}  {stated('p', answer.typical, 3)} ({exactness})"
         lines.append(f"  {_unusual(answer)}")
         return "\n".join(lines)
-    share = f"{answer.n / answer.n_sims:.0%}"
+    share = "" if answer.around else f"{answer.n / answer.n_sims:.0%} of them, "
+    around = " around it" if answer.around else ""
     how_far = _MEASURES[answer.measure].format(f"{answer.radius:.2g}")
     lines += [
         f"  The observation is like those of the simulations ({stated('p', answer.typical)}).",
-        f"  Among the {answer.n} nearest of {answer.n_sims} simulations ({share} of them, "
-        f"{how_far}):",
+        f"  Among the {answer.n} nearest of {answer.n_sims} simulations{around} "
+        f"({share}{how_far}):",
     ]
     lines += [f"  {k}. {finding}" for k, finding in enumerate(check.findings[:_MOST], 1)]
     if not check.findings:
@@ -106,3 +108,12 @@ def where(answer: "Where") -> str:
     verb = "depend" if depends else "are not shown to depend"
     lines.append(f"  Errors {verb} on the observations ({stated('p', answer.depends)}, exact).")
     return "\n".join(lines)
+
+
+def label(kind: str, parameter: str | None) -> str:
+    """Return the label of an axis of errors."""
+    if kind == "coverage":
+        return f"Truths of {parameter} in 68% of the draws"
+    if kind == "bias":
+        return f"Bias of {parameter} / posterior sd"
+    return f"Scatter of the truths{f' of {parameter}' if parameter else ''} / width"

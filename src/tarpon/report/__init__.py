@@ -1,5 +1,6 @@
 """Report: one HTML file about one or more checks. It needs no network and no scripts."""
 
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from .._base import arguments
 from .._base.disk import replacing, versions
@@ -16,6 +17,8 @@ from .._base.formulas import plain
 from .._base.tables import Table
 from .._base.text import number, stated
 from ..checks import Check, words
+from ..local.near import Near
+from ..local.where import Where
 from ..results import Result
 from . import _compared
 from ._chapter import Chapter
@@ -33,6 +36,8 @@ def write(
     *checks: Check,
     names: Sequence[str] | None = None,
     commands: Sequence[str] | None = None,
+    where: Where | None = None,
+    near: Near | None = None,
 ) -> None:
     """Write one HTML file about checks; several are compared, the best first.
 
@@ -46,13 +51,15 @@ def write(
         checks: One or more checks.
         names: The name of what was checked, per check.
         commands: The command that reproduces each check; by default a line of Python.
+        where: The answer of `tarpon.where`, for a section with maps; of one check only.
+        near: The answer of `tarpon.near`, for a section about an observation; of one check only.
 
     Example:
         >>> check = tarpon.check(tarpon.problems.zoo("narrow", rng=0), rng=0)
         >>> tarpon.report.write("report.html", check, names=["my flow"])
     """
     path = arguments.new_page(path)
-    text = html(*checks, names=names, commands=commands)
+    text = html(*checks, names=names, commands=commands, where=where, near=near)
     with replacing(path) as file:
         file.write(text.encode())
 
@@ -61,17 +68,21 @@ def html(
     *checks: Check,
     names: Sequence[str] | None = None,
     commands: Sequence[str] | None = None,
+    where: Where | None = None,
+    near: Near | None = None,
 ) -> str:
     """Return the text of the file that `write` writes."""
     if not checks:
         raise ValueError("`checks` must be at least one check, but got none.")
     for check in checks:
         arguments.instance("checks", check, Check, "what `tarpon.check` returns")
+    _local(len(checks), where, near)
     called, made = _names(checks, names), _commands(checks, commands)
     chapters = [
         Chapter(
             checks[k], called[k], f"s{place}", made[k],
             above=_compared.above(place, checks[k]) if len(checks) > 1 else None,
+            where=where, near=near,
         )
         for place, k in enumerate(_compared.best_first(checks))
     ]  # fmt: skip
@@ -125,6 +136,19 @@ def _worst(shown: Check | Result) -> tuple[Check | Result, int]:
     return single(shown, *shown.p_values.argsort()[:_MOST_DRAWN]), len(shown.names)
 
 
+def _local(n_checks: int, where: Where | None, near: Near | None) -> None:
+    """Raise unless local answers are some, and of one check."""
+    if where is not None:
+        arguments.instance("where", where, Where, "what `tarpon.where` returns")
+    if near is not None:
+        wanted = "what `tarpon.near` returns for one observation"
+        arguments.instance("near", near, Near, wanted)
+    if n_checks > 1 and (where is not None or near is not None):
+        raise ValueError(
+            f"`where` and `near` belong to one check, but got {n_checks}: write a report of each."
+        )
+
+
 def _names(checks: Sequence[Check], names: Sequence[str] | None) -> list[str]:
     if names is None:
         return [""] if len(checks) == 1 else [f"check {k + 1}" for k in range(len(checks))]
@@ -152,6 +176,11 @@ def _stated(p_value: float) -> str:
     return stated("p", p_value, 3).replace(" ", "\N{NO-BREAK SPACE}")
 
 
+def _code(words: object) -> Markup:
+    """Return words with what stands between backticks as code, everything escaped."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(str(words)))))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -166,6 +195,7 @@ def _environment() -> Environment:
         "stated": _stated,
         "number": _number,
         "plain": plain,
+        "code": _code,
         "power": words.power,
         "log_score": words.log_score,
         "needed": words.needed,

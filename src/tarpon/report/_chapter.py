@@ -15,6 +15,8 @@ from ..checks.evidence import Direction, Tested
 from ..checks.flaws import Finding, Kind, Trend
 from ..checks.parameters import Parameter
 from ..checks.values import Value
+from ..local.near import Near
+from ..local.where import Where
 from ._figures import (
     EFFECTS,
     JOINT,
@@ -30,6 +32,7 @@ from ._figures import (
     single,
     trend,
 )
+from ._places import Observed, Places
 
 _MOST_AT_THE_TOP = 3
 _MOST_CURVES = 7
@@ -116,6 +119,8 @@ class Chapter:
         key: The beginning of the ids of its figures.
         command: The command that reproduces it.
         above: The ids of figures before the chapter, by what they show.
+        where: Where the posteriors are wrong, if that was asked.
+        near: What holds at an observation, if one was given.
     """
 
     def __init__(
@@ -125,8 +130,13 @@ class Chapter:
         key: str,
         command: str,
         above: Mapping[str, str] | None = None,
+        *,
+        where: Where | None = None,
+        near: Near | None = None,
     ) -> None:
         self.check, self.name, self.key, self.command = check, name, key, command
+        self.places = None if where is None else Places(where, key)
+        self.observed = None if near is None else Observed(near, check, key)
         self.above = dict(above or {})
         self._keys = (f"{key}-f{k}" for k in count())
 

@@ -119,7 +119,7 @@ class Figure:
 Numbers = tuple[tuple[str, ...], float, float]
 
 
-def _figure(
+def made(
     draw: Draw,
     key: str,
     texts: tuple[str, str, str],
@@ -127,6 +127,7 @@ def _figure(
     numbers: Iterable[Numbers],
     size: tuple[float, float] = _SIZE,
 ) -> Figure:
+    """Return a figure from its drawing, its title, content and reading, and the table behind."""
     svg, place = drawn(draw, key, size)
     rows = tuple(Row(tuple(map(plain, cells)), *place(x, y)) for cells, x, y in numbers)
     title, about, read = map(plain, texts)
@@ -138,7 +139,7 @@ def coverage(results: Sequence[Result], key: str, *, title: str = JOINT) -> Figu
     """Return expected coverage of all parameters together."""
     mixed = any(result.reading is Reading.MIXED for result in results)
     about = "; ".join(f"by {result.names[0]}, {words.holds(result)}" for result in results)
-    return _figure(
+    return made(
         lambda ax: plots.coverage(*results, ax=ax),
         key,
         (title, about, _READ_MIXED if mixed else _READ_OUTWARD),
@@ -169,7 +170,7 @@ def differences(result: Result, key: str, n_all: int) -> Figure:
             ncols=2,
         )  # fmt: skip
 
-    return _figure(
+    return made(
         draw,
         key,
         (f"Coverage of {which}", about, _READ_DIFFERENCE),
@@ -206,7 +207,7 @@ def _ranks(alone: Result, key: str, title: str, about: str, *, small: bool = Fal
     )
     read = "" if small else f"{_READ_RANKS}{notch(alone)}"
     header = ("Ranks", "Truths, relative to uniform")
-    return _figure(draw, key, (title, about, read), header, rows, _SMALL if small else _SIZE)
+    return made(draw, key, (title, about, read), header, rows, _SMALL if small else _SIZE)
 
 
 def notch(result: Result) -> str:
@@ -236,7 +237,7 @@ def effects(
     off = [p.name for p in check.parameters if p.p_value <= check.level]
     more = ", …" if len(off) > 8 else ""
     about = f"Parameters that fail: {', '.join(off[:8]) or 'none'}{more}"
-    return _figure(
+    return made(
         draw,
         key,
         (title, about, _READ_EFFECTS),
@@ -253,7 +254,7 @@ def pair(check: Check, pair: Pair, key: str) -> Figure:
         (("Correlation of the truths", f"{pair.truths:+.2f}"), 1.0, pair.truths),
         (("Correlation of the draws", f"{pair.draws:+.2f}"), 1.0, pair.draws),
     ]
-    return _figure(
+    return made(
         lambda ax: plots.pair(check, pair, ax=ax),
         key,
         (f"{first} and {second}", about, _READ_PAIR),
@@ -280,7 +281,7 @@ def trend(trend: Trend, key: str, *, among: str = "") -> Figure:
         f"highest"
     )
     adjusted = f"; {stated('p', trend.p_value, 3)}, adjusted for {among}" if among else ""
-    return _figure(
+    return made(
         lambda ax: plots.trend(trend, ax=ax),
         key,
         (

@@ -1,22 +1,28 @@
 """`run`: simulate, sample and test until the answer is clear."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .._base import arguments, interrupts, threads
+from .._base.fingerprint import of_array
 from .._base.progress import Progress, shown
-from .._base.types import RNG
+from .._base.types import RNG, ArrayLike, Floats
 from .._version import __version__
 from ..checks import Check, check, swaps
 from ..checks.tolerances import Tolerance
+from ..local.near import Near
+from ..local.near import near as tested_near
 from ..sequential.monitor import Monitor
-from ..simulations import Simulations
+from ..simulations import Simulations, shapes
 from . import store as stores
 from .ledger import Book
 from .problem import Problem, source
-from .stopping import Watch
+from .proposal import Proposal, needs_density, outside, proposed
+from .stopping import Patience, Watch
 from .store import Failure
 from .workers import Borrowed, Crew, Processes, Task
 
@@ -24,6 +30,7 @@ __all__ = ["Failure", "Problem", "Study", "run"]
 
 _SECONDS = 0.1  # between two looks at what the disk has done
 _MOST_PRINTED = 3
+_N_NEAREST = 150  # simulations that are tested near an observation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,14 +39,18 @@ class Study:
 
     Arguments:
         stopped: Reason for the end: "inaccurate", "within tolerance", or "all done".
-        monitor: Sequential test, which decides when to stop.
-        check: Check of all simulations up to the stop.
-        level: Level of both tests together, half of it for each.
+        monitor: Sequential test, which decides when to stop; without simulations if the run was
+            near an observation.
+        check: Check of all simulations up to the stop; of the nearest ones if the run was near an
+            observation.
+        level: Level of both tests together, half of it for each; all of it for the check if the
+            run was near an observation.
         n_sims: Largest number of simulations.
         failures: Simulations without a result.
         notes: Sentences about damaged files.
         store: Path of the store.
         seed: Seed of the simulations.
+        near: Answer at the observation, if the run was near one.
     """
 
     stopped: str
@@ -51,15 +62,24 @@ class Study:
     notes: tuple[str, ...]
     store: Path
     seed: int
+    near: Near | None = None
 
     @property
     def outcome(self) -> str:
         """One of "inaccurate", "within tolerance", "no evidence against", "too few to say".
 
         The check decides only if all simulations were done: its p-value is not valid if the
-        number of simulations depends on their results.
+        number of simulations depends on their results. Near an observation it is the outcome of
+        `Near`, for example "inaccurate here".
         """
+        if self.near is not None:
+            return self.near.outcome
         return self.check.outcome if self.stopped == "all done" else self.stopped
+
+    @property
+    def n_done(self) -> int:
+        """The number of simulations that count."""
+        return self.check.n_sims if self.near is None else self.near.n_sims
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""
@@ -70,13 +90,14 @@ class Study:
             "e_value": self.monitor.e_value,
             "p_value": self.monitor.p_value,
             "within": self.monitor.within,
-            "n_done": self.check.n_sims,
+            "n_done": self.n_done,
             "n_sims": self.n_sims,
             "failures": [asdict(failure) for failure in self.failures],
             "notes": list(self.notes),
             "store": str(self.store),
             "seed": self.seed,
             "check": self.check.to_dict(),
+            "near": None if self.near is None else self.near.to_dict(),
             "version": __version__,
         }
 
@@ -85,10 +106,11 @@ class Study:
         return json.dumps(self.to_dict(), indent=2)
 
     def __repr__(self) -> str:
-        return f"study of {self.check.n_sims} simulations, {self.stopped}: {self.outcome}"
+        return f"study of {self.n_done} simulations, {self.stopped}: {self.outcome}"
 
     def __str__(self) -> str:
-        return "\n".join([_why(self), str(self.check), *_failed(self), *self.notes])
+        answer = str(self.check if self.near is None else self.near)
+        return "\n".join([_why(self), answer, *_failed(self), *self.notes])
 
 
 def run(
@@ -97,6 +119,7 @@ def run(
     store: str | Path,
     n_sims: int = 1000,
     n_draws: int = 1000,
+    near: ArrayLike | None = None,
     tolerance: float | Tolerance = 0.1,
     level: float = 0.05,
     executor: Any = None,
@@ -123,6 +146,10 @@ def run(
         store: Folder for the simulations. A folder of another problem is refused.
         n_sims: Largest number of simulations. A later call may increase it.
         n_draws: Number of draws of each posterior.
+        near: Observation to simulate around: truths scatter 1.5 times as widely as its posterior,
+            weights correct for that, and the nearest 150 simulations are tested. The problem
+            needs `log_prior(theta)`, the prior's log-density `(n,)` of parameters `(n, n_dims)`.
+            All `n_sims` simulations are done: which are nearest is known only at the end.
         tolerance: Coverage error that is small enough to stop; of a `tarpon.Tolerance`, `coverage`
             is, and if all simulations are done, `check` judges by all of it.
         level: False-alarm rate: the probability of calling accurate posteriors inaccurate.
@@ -154,15 +181,24 @@ def run(
     swaps.needs_at_least(n_sims, n_draws)
     level = arguments.probability("level", level)
     found = source(problem)
-    with stores.opened(store, {**found.identity(), "n_draws": n_draws}, rng) as kept:
+    identity = {**found.identity(), "n_draws": n_draws}
+    if near is not None:
+        _refuse_near(found(), tolerance)
+        identity["near"] = of_array(shapes.array("near", near))
+    with stores.opened(store, identity, rng) as kept:
         names = getattr(found(), "names", None)
         book = Book(kept, n_sims, retries)
+        crew = partial(_crew, executor=executor, n_workers=n_workers, time_limit=time_limit)
+        task = Task(found, kept.seed, n_draws)
+        if near is not None:
+            proposal, samples = proposed(found(), near, n_draws, kept.seed)
+            everything = Patience(n_sims)
+            _simulate(partial(crew, replace(task, proposal=proposal)), book, everything, progress)
+            counted = book.simulations(n_sims, names)
+            return _study_near(counted, proposal, samples, book, level)
         watch = Watch(level / 2, tolerance, kept.seed, names)
         watch.follow(book)
-        if book.waiting and not watch.settled:
-            task = Task(found, kept.seed, n_draws)
-            with shown(progress) as tell:
-                _simulate(_crew(task, executor, n_workers, time_limit), book, watch, tell)
+        _simulate(partial(crew, task), book, watch, progress)
         counted = book.simulations(watch.place, names)
         return Study(
             stopped=watch.settled or "all done",
@@ -174,6 +210,37 @@ def run(
             notes=tuple(book.notes),
             store=kept.path,
             seed=kept.seed,
+        )
+
+
+def _study_near(
+    sims: Simulations, proposal: Proposal, samples: Floats, book: Book, level: float
+) -> Study:
+    """Return the answer at the observation of a proposal, whose weighted posterior is known."""
+    seed = book.store.seed
+    found = tested_near(sims, proposal.x, samples=samples, n=_N_NEAREST, level=level, rng=seed)
+    assert isinstance(found, Near)
+    here = replace(found, around=True)
+    return Study(
+        stopped="all done",
+        monitor=Monitor(level=level, rng=seed),
+        check=here.check,
+        level=level,
+        n_sims=book.n_sims,
+        failures=tuple(one for _, one in sorted(book.failures.items())),
+        notes=(*book.notes, *outside(sims)),
+        store=book.store.path,
+        seed=seed,
+        near=here,
+    )
+
+
+def _refuse_near(problem: Problem, tolerance: float | Tolerance) -> None:
+    needs_density(problem)
+    if isinstance(tolerance, Tolerance):
+        raise ValueError(
+            "`near` and a `Tolerance` cannot be used together, since a run near an observation "
+            "neither stops early nor bounds errors: remove one of them."
         )
 
 
@@ -216,9 +283,13 @@ def _refuse(executor: Any, n_workers: int | None, time_limit: float | None, retr
         raise ValueError(f"`retries` must not be negative, but got {retries}.")
 
 
-def _simulate(crew: Crew, book: Book, watch: Watch, progress: Progress | None) -> None:
+def _simulate(
+    hired: Callable[[], Crew], book: Book, watch: Watch | Patience, progress: Progress | None
+) -> None:
     """Run simulations until the answer is clear or all are done."""
-    with interrupts.remembered() as stop_if_asked, book, crew:
+    if not book.waiting or watch.settled:
+        return
+    with shown(progress) as tell, interrupts.remembered() as stop_if_asked, book, hired() as crew:
         while book.open and not watch.settled:
             stop_if_asked()
             for index, outcome in crew.finished(_SECONDS):
@@ -227,8 +298,8 @@ def _simulate(crew: Crew, book: Book, watch: Watch, progress: Progress | None) -
             _hand_out(crew, book)
             book.commit()
             watch.follow(book)
-            if progress is not None:
-                progress(watch.stage(book), len(book.results), book.n_sims)
+            if tell is not None:
+                tell(watch.stage(book), len(book.results), book.n_sims)
 
 
 def _hand_out(crew: Crew, book: Book) -> None:
@@ -238,6 +309,13 @@ def _hand_out(crew: Crew, book: Book) -> None:
 
 def _why(study: Study) -> str:
     """Return a sentence with the reason for the end of a run."""
+    if study.near is not None:
+        return (
+            f"{study.n_done} of {study.n_sims} simulations around the observation are done, with "
+            f"{study.check.draws}. Findings describe weighted draws: errors look smaller than "
+            f"they are, and draws that are too narrow also look biased, since weights move them "
+            f"less."
+        )
     evidence = f"evidence {study.monitor.e_value:.3g}:1"
     if study.stopped == "inaccurate":
         why = evidence

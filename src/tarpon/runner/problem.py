@@ -20,6 +20,7 @@ from .._base.fingerprint import of_attributes, of_code
 from .._base.imports import imported
 from .._base.types import Array, ArrayLike
 from ..simulations import shapes
+from .proposal import Proposal
 
 PARTS = ("prior", "simulate", "posterior")
 _OURS = str(Path(__file__).parents[1])
@@ -30,7 +31,8 @@ class Problem(Protocol):
     """A prior, a simulator and the posterior under test.
 
     It may also have `log_prob(theta, x)`, the estimator's log-density `(n,)` of parameters
-    `(n, n_dims)` given one observation, up to a constant; and `names`, one per parameter.
+    `(n, n_dims)` given one observation, up to a constant; `names`, one per parameter; and
+    `log_prior(theta)`, the prior's log-density `(n,)`, which `near` needs.
     """
 
     def prior(self, rng: Generator) -> ArrayLike:
@@ -135,15 +137,23 @@ def source(given: Any) -> Source:
     return found
 
 
-def simulated(problem: Problem, index: int, seed: int, n_draws: int) -> Results:
-    """Return one simulation. Its random numbers depend on the seed and its index only."""
+def simulated(
+    problem: Any, index: int, seed: int, n_draws: int, proposal: Proposal | None = None
+) -> Results:
+    """Return one simulation. Its random numbers depend on the seed and its index only.
+
+    Arguments:
+        problem: The `Problem`.
+        index: Index of the simulation.
+        seed: Seed of all simulations.
+        n_draws: Number of draws.
+        proposal: Distribution of truths; by default the prior.
+    """
     prior, noise, draw = (
         np.random.default_rng(part)
         for part in SeedSequence((seed, _STREAM), spawn_key=(index,)).spawn(3)
     )
-    theta = np.atleast_1d(_finite("prior(rng)", problem.prior(prior)))
-    if theta.ndim != 1:
-        raise ValueError(f"`prior(rng)` must return (n_dims,), but returned {theta.shape}.")
+    theta = _truth(problem, prior) if proposal is None else proposal.draw(problem, prior)
     x = problem.simulate(theta, noise)
     samples = _finite("posterior(x, n_draws, rng)", problem.posterior(x, n_draws, draw))
     if samples.ndim == 1 and len(theta) == 1:
@@ -154,8 +164,18 @@ def simulated(problem: Problem, index: int, seed: int, n_draws: int) -> Results:
             f"but returned {samples.shape}."
         )
     found = {"theta": theta, "samples": samples, "x": shapes.array("simulate(theta, rng)", x)}
+    if proposal is not None:
+        proposal.same_kind(found["x"])
+        found |= proposal.weighted(problem, theta, samples)
     log_prob = getattr(problem, "log_prob", None)
     return found if log_prob is None else found | _densities(log_prob, theta, samples, x)
+
+
+def _truth(problem: Problem, rng: Generator) -> Array:
+    theta = np.atleast_1d(_finite("prior(rng)", problem.prior(rng)))
+    if theta.ndim != 1:
+        raise ValueError(f"`prior(rng)` must return (n_dims,), but returned {theta.shape}.")
+    return theta
 
 
 def _densities(log_prob: Any, theta: Array, samples: Array, x: Any) -> Results:

@@ -68,4 +68,27 @@ class Watch:
             f"coverage ±{self.monitor.within:.2g}",
             f"about {self.expected(book.n_sims)} more",
         ]
-        return ", ".join(words + ([f"{len(book.failures)} failed"] if book.failures else []))
+        return ", ".join(words + _failed(book))
+
+
+class Patience:
+    """No test on the way: all simulations count, for a test at the end.
+
+    The nearest of them are known only when all are done, so that no earlier look is exact.
+    """
+
+    settled = ""
+
+    def __init__(self, n_sims: int) -> None:
+        self.place = n_sims
+
+    def follow(self, book: Book) -> None:
+        """Do nothing."""
+
+    def stage(self, book: Book) -> str:
+        """Return what is simulated, in one line."""
+        return ", ".join(["around the observation", *_failed(book)])
+
+
+def _failed(book: Book) -> list[str]:
+    return [f"{len(book.failures)} failed"] if book.failures else []

@@ -16,7 +16,8 @@ from .._base.text import clean
 from .._base.types import RNG
 
 _INDEX = "index"  # the array with the indices of the simulations in a file
-_AXES = {"samples": 1, "log_prob_samples": 1}  # axes that count simulations; 0 for other arrays
+# The axes that count simulations; 0 for other arrays.
+_AXES = {"samples": 1, "log_prob_samples": 1, "log_weights": 1}
 _FILES, _FAILURES, _DAMAGED = "simulations-*.npz", "failed-*.json", "damaged-"
 
 

@@ -23,6 +23,7 @@ from .._base import optional
 from .._base.arrays import Results
 from .._base.pools import Pool
 from .problem import Source, simulated, where
+from .proposal import Proposal
 
 _MOST_STARTS = 3  # failed starts of workers in a row
 _BRIEF_SECONDS = 1.0  # simulations that take less get their successor in advance
@@ -50,16 +51,18 @@ class Task:
         source: Source of the problem.
         seed: Seed of all simulations.
         n_draws: Number of draws.
+        proposal: Distribution of truths; by default the prior.
     """
 
     source: Source
     seed: int
     n_draws: int
+    proposal: Proposal | None = None
 
     def __call__(self, index: int) -> Any:
         """Return the result of a simulation, or a `Fault`."""
         try:
-            return simulated(self.source(), index, self.seed, self.n_draws)
+            return simulated(self.source(), index, self.seed, self.n_draws, self.proposal)
         except Exception as error:
             return Fault(where(error), traceback.format_exc())
 

@@ -1,6 +1,6 @@
 """`Monitor`: simulations come one by one, and the answer is looked at whenever one likes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ..checks.tolerances import Tolerance
 
 KIND = "monitor"
+NEAR = "a function of one observation that returns True or False"
+Near = Callable[[Array], bool]
 _ADVERSARY = "adversary"
 _ADVERSARY_SHARE = 0.2
 _LARGEST_LOG = 700.0
@@ -71,6 +73,9 @@ class Monitor:
             bound on coverage errors that is too small, ever.
         tolerance: The coverage error that is small enough to stop, or a `tarpon.Tolerance`, of
             which only `coverage` counts here.
+        near: A function of one observation that returns whether it is near yours; only such
+            simulations count, so that the answer is about them. It must be fixed beforehand and
+            must not know the truths: then the test is as exact as that of all simulations.
         adversary: Learns from earlier simulations how to tell truths from draws, for example
             `tarpon.adversaries.Quadratic()`; none by default.
         rng: A seed or a generator, for ties.
@@ -91,6 +96,7 @@ class Monitor:
         level: float = 0.05,
         tolerance: "float | Tolerance" = 0.1,
         adversary: Adversary | None = None,
+        near: Near | None = None,
         rng: RNG = None,
     ) -> None:
         self.level = arguments.probability("level", level)
@@ -98,10 +104,15 @@ class Monitor:
         self.tolerance = arguments.probability("tolerance", largest)
         self.seed = arguments.seed(rng)
         self.n_dropped = 0
+        self.n_far = 0
+        """How many simulations do not count, since they are not `near`."""
         self.approximate = False
         """Whether draws were resampled by weights that are not known of the truths."""
         if adversary is not None:
             arguments.function("adversary", adversary, ADVERSARY, "fit")
+        if near is not None:
+            arguments.function("near", near, NEAR)
+        self.near = near
         self._gambler = None if adversary is None else Gambler(adversary)
         self._stakes = Stakes((), ())
         self._wealth = Wealth.initial(0)
@@ -151,9 +162,23 @@ class Monitor:
         with self._all_or_none():
             self._begin(sims)
             for one in passes.singles(sims):
+                if not self._is_near(one):
+                    self.n_far += 1
+                    continue
                 self._add(one)
                 if until_settled and self.outcome != "running":
                     break
+
+    def _is_near(self, one: Simulations) -> bool:
+        if self.near is None:
+            return True
+        found = np.asarray(self.near(shapes.needs_x(one.x, "`Monitor(near=)`")[0]))
+        if found.shape != () or found.dtype != bool:
+            raise TypeError(
+                f"`near` must return True or False for one observation, but returned "
+                f"{arguments.shown(found)}."
+            )
+        return bool(found)
 
     @contextmanager
     def _all_or_none(self) -> Iterator[None]:
@@ -273,6 +298,11 @@ class Monitor:
         """
         arguments.instance("other", other, Monitor, "a `Monitor`")
         mergeable(self.seed, other.seed, self._gambler is None, other._gambler is None)
+        if self.near is not other.near:
+            raise ValueError(
+                "both monitors must count the same simulations: give them the same function "
+                "`near=`, or none."
+            )
         for name, monitor in (("this monitor", self), ("`other`", other)):
             if not monitor.n_sims:
                 raise ValueError(
@@ -285,13 +315,16 @@ class Monitor:
         if self._gambler is not None and other._gambler is not None:
             both._gambler = self._gambler.joined(other._gambler)
         both.n_dropped += other.n_dropped
+        both.n_far += other.n_far
         both.approximate |= other.approximate
         both._log_e, both._largest_log_e, both._within = [], 0.0, []
         both._look()
         return both
 
     def save(self, path: str | Path) -> None:
-        """Write an `.npz` file for `tarpon.load`, without pickling and without the adversary.
+        """Write an `.npz` file for `tarpon.load`, without pickling.
+
+        The file contains neither the adversary nor the function `near`.
 
         An old file of the same name is replaced at once; if the program dies meanwhile, it stays.
 
@@ -307,6 +340,8 @@ class Monitor:
             "seed": self.seed,
             "n_sims": self.n_sims,
             "n_dropped": self.n_dropped,
+            "near": self.near is not None,
+            "n_far": self.n_far,
             "approximate": self.approximate,
             "names": self._stakes.names,
             "adversary": None if self._gambler is None else self._gambler.n_bets,
@@ -331,30 +366,40 @@ class Monitor:
 
     def __repr__(self) -> str:
         if not self.n_sims:
-            return "Monitor before its first simulation"
+            return f"Monitor before its first simulation{_not_near(self.n_far)}"
         exact = ", approximate since draws were resampled by weight" if self.approximate else ""
         exact += ", given that the dropped ones failed at random" if self.n_dropped else ""
         most = max(self.scores, key=lambda name: self.scores[name])
         by = f", most by {most}" if self.outcome == "inaccurate" else ""
         return (
-            f"Monitor after {self.n_sims} simulations{dropped(self.n_dropped)}: {self.outcome}, "
+            f"Monitor after {self.n_sims} simulations{dropped(self.n_dropped)}"
+            f"{_not_near(self.n_far)}: {self.outcome}, "
             f"{stated('e', self.e_value, 3)} ({stated('p', self.p_value)}{exact}{by}), "
             f"coverage within ±{self.within:.2g} of every level."
         )
 
 
-def restored(record: disk.Record, adversary: Adversary | None = None) -> Monitor:
+def _not_near(n_far: int) -> str:
+    return f" ({n_far} others are not near)" if n_far else ""
+
+
+def restored(
+    record: disk.Record, adversary: Adversary | None = None, near: Near | None = None
+) -> Monitor:
     """Return a monitor that was saved; raise `ValueError` if the record is of anything else.
 
     Arguments:
         record: Record of the monitor.
         adversary: Adversary that the monitor had.
+        near: Function `near` that the monitor had.
     """
     monitor = Monitor(
         level=record.probability("level"),
         tolerance=record.probability("tolerance"),
+        near=near,
         rng=record.count("seed"),
     )
+    monitor.n_far = record.count("n_far")
     n_sims, monitor.n_dropped = record.count("n_sims"), record.count("n_dropped")
     monitor.approximate = record.value("approximate", bool)
     names = record.texts("names")
@@ -441,6 +486,17 @@ def same_adversary(had: bool, given: Adversary | None) -> None:
         )
     if not had and given is not None:
         raise ValueError("there was no adversary when the file was saved: remove `adversary=`.")
+
+
+def same_window(had: bool, given: Near | None) -> None:
+    """Raise if a saved monitor had `near` and none is given, or the other way round."""
+    if had and given is None:
+        raise ValueError(
+            "the saved monitor counts only simulations that are near an observation, and the "
+            "function is not in the file: pass the same one as `near=`."
+        )
+    if not had and given is not None:
+        raise ValueError("there was no `near` when the file was saved: remove `near=`.")
 
 
 def mergeable(seed: int, other: int, alone: bool, other_alone: bool) -> None:

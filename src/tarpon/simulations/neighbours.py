@@ -88,7 +88,7 @@ def nearest(
     pooled points,
 
     .. math:: d_i^2 = \frac{1}{2 D} \sum_k \Big(\frac{m_{ik} - m_k}{s_k}\Big)^2
-              + \Big(\log \frac{s_{ik}}{s_k}\Big)^2 ,
+              + \Big(\log \frac{s_{ik}^2}{s_k^2}\Big)^2 ,
 
     in units of its own posterior, so that the others change nothing among the near ones.
     Otherwise by standardised observations, or by the summary of the user.
@@ -106,8 +106,8 @@ def nearest(
 def _from_posterior(found: Results, samples: Floats) -> Floats:
     mean, sd = samples.mean(axis=0), samples.std(axis=0)
     sd = np.where(sd > 0, sd, 1.0)
-    means, log_sds = (found["mean"] - mean) / sd, np.log(found["sd"] / sd)
-    return np.sqrt(0.5 * (np.square(means) + np.square(log_sds)).mean(axis=1))
+    means, log_variances = (found["mean"] - mean) / sd, 2 * np.log(found["sd"] / sd)
+    return np.sqrt(0.5 * (np.square(means) + np.square(log_variances)).mean(axis=1))
 
 
 def summaries(sims: "Simulations") -> Results:
@@ -190,26 +190,31 @@ def standardised(every: Floats) -> Floats:
     return z if len(columns) <= MOST_FEATURES else _principal(z)
 
 
-def principal(every: Floats) -> Floats:
-    """Return the leading principal components of standardised columns, and what they leave."""
-    return _principal(_standardised(every)[0])
+def principal(every: Floats, n: int | None = None) -> Floats:
+    """Return the leading principal components of standardised columns, and what they leave.
+
+    Arguments:
+        every: The rows, `(n_rows, n_columns)`.
+        n: The number of first rows that the components are made of; all by default.
+    """
+    return _principal(_standardised(every, n)[0], n)
 
 
-def _standardised(every: Floats) -> tuple[Floats, Ints]:
+def _standardised(every: Floats, n: int | None = None) -> tuple[Floats, Ints]:
     """Return the columns that vary, with mean 0 and sd 1, and which these are; at least one."""
-    about = every - every.mean(axis=0)
-    scale = about.std(axis=0)
-    varies = scale > 1e-9 * abs(every).max(axis=0, initial=1e-300)
+    about = every - every[:n].mean(axis=0)
+    scale = about[:n].std(axis=0)
+    varies = scale > 1e-9 * abs(every[:n]).max(axis=0, initial=1e-300)
     columns = np.flatnonzero(varies) if varies.any() else np.arange(1)
     return about[:, columns] / np.where(varies, scale, 1.0)[columns], columns
 
 
-def _principal(z: Floats) -> Floats:
+def _principal(z: Floats, n: int | None = None) -> Floats:
     """Return the leading principal components, and how much they leave of each row."""
     if z.shape[1] > _MOST_COLUMNS:  # a sketch, which keeps distances
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(z.shape[1], _MOST_COLUMNS))
         z = z @ signs / np.sqrt(_MOST_COLUMNS)
-    left, sizes, axes = np.linalg.svd(z, full_matrices=False)
-    leading = left[:, :MOST_FEATURES] * sizes[:MOST_FEATURES]
-    rest = np.sqrt(np.square(z - leading @ axes[:MOST_FEATURES]).mean(axis=1))
-    return np.column_stack([leading, _standardised(np.log(rest + 1e-300)[:, None])[0]])
+    axes = np.linalg.svd(z[:n], full_matrices=False)[2][:MOST_FEATURES]
+    leading = z @ axes.T
+    rest = np.sqrt(np.square(z - leading @ axes).mean(axis=1))
+    return np.column_stack([leading, _standardised(np.log(rest + 1e-300)[:, None], n)[0]])

@@ -1,45 +1,45 @@
-"""Plots of results, checks and monitors. Each takes an `ax` and returns it."""
+"""Plots of results, checks, monitors and local answers. Each takes an `ax` and returns it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import PercentFormatter
 
-from . import bands
-from ._base import arguments, formulas
-from ._base.text import Estimate
-from ._base.types import Floats
-from .verdict import normal_scores
+from .. import bands
+from .._base import arguments, formulas
+from .._base.text import Estimate
+from .._base.types import Floats
+from ..verdict import normal_scores
+from ._local import along, map, near, side_by_side
+from ._shared import BAND, COLORS, DASHES, axes_of, shows, typeset
 
 if TYPE_CHECKING:
-    from .checks import Check
-    from .checks.evidence import Pair
-    from .checks.flaws import Trend
-    from .results import Result
-    from .sequential.monitor import Monitor
+    from ..checks import Check
+    from ..checks.evidence import Pair
+    from ..checks.flaws import Trend
+    from ..results import Result
+    from ..sequential.monitor import Monitor
 
 __all__ = [
+    "along",
     "coverage",
     "difference",
     "effects",
     "evidence",
+    "map",
+    "near",
     "one_legend",
     "pair",
     "panels",
     "ranks",
+    "side_by_side",
     "trend",
 ]
 
-# Okabe and Ito (2008): distinct with any colour vision; the dashes are distinct in print.
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_DASHES = ("-", "--", "-.", ":")
-_BAND = "#999999"
 _MOST_LABELS = 8
 _MOST_DIGITS = 4  # of percentages
 _MOST_POINTS = 500
@@ -67,8 +67,8 @@ def coverage(
     """
     _results(results)
     confidence = arguments.probability("confidence", confidence)
-    ax = _axes(ax)
-    ax.plot([0, 1], [0, 1], color=_BAND, linewidth=0.8, zorder=1)
+    ax = axes_of(ax)
+    ax.plot([0, 1], [0, 1], color=BAND, linewidth=0.8, zorder=1)
     _curves(ax, results, labels, confidence, subtract=False)
     ticks = np.linspace(0, 1, 5)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xticks=ticks, yticks=ticks)
@@ -94,8 +94,8 @@ def difference(
     """
     _results(results)
     confidence = arguments.probability("confidence", confidence)
-    ax = _axes(ax)
-    ax.axhline(0, color=_BAND, linewidth=0.8, zorder=1)
+    ax = axes_of(ax)
+    ax.axhline(0, color=BAND, linewidth=0.8, zorder=1)
     _curves(ax, results, labels, confidence, subtract=True)
     ax.set(xlim=(0, 1), xlabel="Credibility level", ylabel="Expected coverage − level")
     return ax
@@ -128,13 +128,13 @@ def ranks(
     if n_bins is not None:
         arguments.positive("n_bins", n_bins)
     confidence = arguments.probability("confidence", confidence)
-    ax = _axes(ax)
+    ax = axes_of(ax)
     place, counts, low, high = rank_histogram(result, score, n_bins, confidence)
-    ax.stairs(high, place, baseline=low, fill=True, color=_BAND, alpha=0.35,
+    ax.stairs(high, place, baseline=low, fill=True, color=BAND, alpha=0.35,
               label=f"{confidence:.0%} band")  # fmt: skip
-    ax.stairs(counts, place, color=_COLORS[0], linewidth=1.6,
+    ax.stairs(counts, place, color=COLORS[0], linewidth=1.6,
               label=typeset(result.names[score]))  # fmt: skip
-    ax.axhline(1, color=_BAND, linewidth=0.8)
+    ax.axhline(1, color=BAND, linewidth=0.8)
     ax.set(xlim=(0, 1), xlabel="Rank of the truth / (number of draws + 1)")
     ax.set(ylabel="Truths, relative to uniform")
     ax.set_ylim(0, 1.3 * max(high.max(), counts.max()))
@@ -170,19 +170,19 @@ def effects(check: "Check", *, ax: "Axes | None" = None) -> "Axes":
         check: A check.
         ax: The axes to draw on; a new figure by default.
     """
-    _shows("check", check, ("parameters", "evidence"), "what `tarpon.check` returns")
-    ax = _axes(ax)
+    shows("check", check, ("parameters", "evidence"), "what `tarpon.check` returns")
+    ax = axes_of(ax)
     bias = [parameter.bias for parameter in check.parameters]
     width = [parameter.width for parameter in check.parameters]
     many = len(width) > _MANY
-    ax.axvline(0, color=_BAND, linewidth=0.8)
-    ax.axhline(1, color=_BAND, linewidth=0.8)
+    ax.axvline(0, color=BAND, linewidth=0.8)
+    ax.axhline(1, color=BAND, linewidth=0.8)
     ax.errorbar(
         [b.value for b in bias], [w.value for w in width],
         xerr=[[b.value - b.low for b in bias], [b.high - b.value for b in bias]],
         yerr=[[w.value - w.low for w in width], [w.high - w.value for w in width]],
-        fmt="o", markersize=3 if many else 4, linewidth=0.4 if many else 1, color=_COLORS[0],
-        ecolor=_COLORS[5],
+        fmt="o", markersize=3 if many else 4, linewidth=0.4 if many else 1, color=COLORS[0],
+        ecolor=COLORS[5],
     )  # fmt: skip
     ax.set(xlabel="Bias of the draws / posterior sd")
     ax.set(ylabel="Scatter of the truths / width of the draws")
@@ -236,21 +236,21 @@ def pair(check: "Check", pair: "Pair | None" = None, *, ax: "Axes | None" = None
         pair: A pair of `check.evidence.pairs.worst`; the worst by default.
         ax: The axes to draw on; a new figure by default.
     """
-    _shows("check", check, ("parameters", "evidence"), "what `tarpon.check` returns")
+    shows("check", check, ("parameters", "evidence"), "what `tarpon.check` returns")
     pair = _worst_pair(check) if pair is None else pair
-    _shows("pair", pair, ("names", "truths"), "one of `check.evidence.pairs.worst`")
-    ax = _axes(ax)
+    shows("pair", pair, ("names", "truths"), "one of `check.evidence.pairs.worst`")
+    ax = axes_of(ax)
     marginals = check.evidence.marginals
     scores = normal_scores(marginals.ranks.n_draws)
     columns = [marginals.names.index(name) for name in pair.names]
     x, y = scores[marginals.ranks.values[:_MOST_POINTS, columns]].T
-    ax.scatter(x, y, s=7, color=_COLORS[0], alpha=0.6, linewidth=0, label="truths")
+    ax.scatter(x, y, s=7, color=COLORS[0], alpha=0.6, linewidth=0, label="truths")
     angle = np.linspace(0, 2 * np.pi, 100)
     across, along = np.cos(angle), np.sin(angle)
     for share, dashes in ((0.68, "-"), (0.95, "--")):
         radius = np.sqrt(-2 * np.log(1 - share))
         up = pair.draws * across + np.sqrt(1 - pair.draws**2) * along
-        ax.plot(radius * across, radius * up, linestyle=dashes, color=_COLORS[1], linewidth=1.4,
+        ax.plot(radius * across, radius * up, linestyle=dashes, color=COLORS[1], linewidth=1.4,
                 label=f"{share:.0%} of the draws")  # fmt: skip
     x_label, y_label = (f"{typeset(name)} / posterior sd" for name in pair.names)
     ax.set(xlabel=x_label, ylabel=y_label)
@@ -275,13 +275,13 @@ def trend(trend: "Trend", *, ax: "Axes | None" = None) -> "Axes":
         trend: A trend of the evidence of a check.
         ax: The axes to draw on; a new figure by default.
     """
-    _shows("trend", trend, ("place", "along"), "a trend of `check.evidence`")
-    ax = _axes(ax)
+    shows("trend", trend, ("place", "along"), "a trend of `check.evidence`")
+    ax = axes_of(ax)
     value, low, high = np.array([(e.value, e.low, e.high) for e in trend.error]).T
     if trend.what != "correlation":
-        ax.axhline(float(trend.what == "width"), color=_BAND, linewidth=0.8)
+        ax.axhline(float(trend.what == "width"), color=BAND, linewidth=0.8)
     ax.errorbar(trend.place, value, yerr=[value - low, high - value], fmt="o-", markersize=4,
-                linewidth=1.2, color=_COLORS[0], ecolor=_COLORS[5])  # fmt: skip
+                linewidth=1.2, color=COLORS[0], ecolor=COLORS[5])  # fmt: skip
     ax.set(xlabel=typeset(trend.along), ylabel=typeset(trend_label(trend)))
     return ax
 
@@ -294,27 +294,6 @@ def trend_label(trend: "Trend") -> str:
     if trend.what == "bias":
         return f"Bias of {names} / posterior sd"
     return f"Scatter of the truths{f' in {names}' if names else ''} / width"
-
-
-def typeset(words: str) -> str:
-    r"""Return words as matplotlib draws them: with formulas such as `$\Omega_m$`.
-
-    Other dollars, and formulas that matplotlib cannot read, are drawn as they are.
-    """
-    return "".join(
-        part if formula and _readable(part) else part.replace("$", r"\$")
-        for part, formula in formulas.split(words)
-    )
-
-
-@lru_cache(maxsize=4096)
-def _readable(formula: str) -> bool:
-    """Return whether matplotlib can typeset a formula."""
-    try:
-        MathTextParser("path").parse(formula)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _distance(estimate: Estimate, target: float) -> float:
@@ -338,18 +317,18 @@ def evidence(
     if not monitors:
         raise ValueError("`monitors` must be at least one monitor, but got none.")
     for monitor in monitors:
-        _shows("monitors", monitor, ("history", "level"), "`tarpon.Monitor` objects")
+        shows("monitors", monitor, ("history", "level"), "`tarpon.Monitor` objects")
     names = _labels(labels, len(monitors), "monitor")
-    ax = _axes(ax)
-    ax.axhline(1, color=_BAND, linewidth=0.8, zorder=1)
+    ax = axes_of(ax)
+    ax.axhline(1, color=BAND, linewidth=0.8, zorder=1)
     for level in sorted({monitor.level for monitor in monitors}):
-        ax.axhline(1 / level, color=_BAND, linewidth=1.2, linestyle="--", zorder=1,
+        ax.axhline(1 / level, color=BAND, linewidth=1.2, linestyle="--", zorder=1,
                    label=f"inaccurate, at level {level:g}")  # fmt: skip
     for k, (monitor, name) in enumerate(zip(monitors, names, strict=True)):
         history = monitor.history
         ax.plot(
             history.n_sims, np.exp(np.clip(history.log_e, -_MOST_LOG, _MOST_LOG)),
-            color=_COLORS[k % len(_COLORS)], linestyle=_DASHES[k % len(_DASHES)],
+            color=COLORS[k % len(COLORS)], linestyle=DASHES[k % len(DASHES)],
             marker="o" if len(history.n_sims) == 1 else None, linewidth=1.6, label=name,
         )  # fmt: skip
     ax.set(yscale="log", xlabel="Simulations", ylabel="Evidence against accuracy (e-value)")
@@ -423,23 +402,11 @@ def _results(results: "Sequence[Result]") -> None:
         raise ValueError("`results` must be at least one result, but got none.")
     for result in results:
         wanted = "what `tarp`, `sbc` or `hpd` return"
-        _shows("results", result, ("ranks", "curve"), wanted)
-
-
-def _shows(name: str, value: object, attributes: Sequence[str], wanted: str) -> None:
-    """Raise unless an object has what is drawn of it; its class lies in a storey above."""
-    if isinstance(value, type) or not all(hasattr(value, one) for one in attributes):
-        raise TypeError(arguments.wrong(name, wanted, value))
+        shows("results", result, ("ranks", "curve"), wanted)
 
 
 def _labels(labels: Sequence[str] | None, n: int, what: str) -> "Sequence[str | None]":
     return [None] * n if labels is None else arguments.words("labels", labels, n, what)
-
-
-def _axes(ax: "Axes | None") -> "Axes":
-    if ax is not None and not isinstance(ax, Axes):
-        raise TypeError(arguments.wrong("ax", "axes of matplotlib", ax))
-    return plt.subplots(figsize=(4.2, 3.8), layout="constrained")[1] if ax is None else ax
 
 
 def _curves(
@@ -459,7 +426,7 @@ def _curves(
         )
         ax.fill_between(
             band.level, band.low - base, band.high - base,
-            color=_BAND, alpha=0.35 / len(sizes), linewidth=0, label=name,
+            color=BAND, alpha=0.35 / len(sizes), linewidth=0, label=name,
         )  # fmt: skip
     lines = list(_lines(results, labels))
     for k, (label, level, ecp) in enumerate(lines):
@@ -467,7 +434,7 @@ def _curves(
         ax.plot(
             level, ecp - level if subtract else ecp,
             drawstyle="steps-post" if len(level) < 50 else "default",
-            color=_COLORS[k % len(_COLORS)], linestyle=_DASHES[k % len(_DASHES)],
+            color=COLORS[k % len(COLORS)], linestyle=DASHES[k % len(DASHES)],
             linewidth=0.8 if many else 1.6, alpha=0.7 if many else 1.0,
             label=None if many else typeset(label),
         )  # fmt: skip
