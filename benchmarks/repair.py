@@ -18,7 +18,7 @@ from scipy.stats import binomtest
 import tarpon
 
 PAGE, TITLE = Path(__file__).parents[1] / "docs" / "repair.md", "## Measured"
-N_SIMS, N_FRESH = {2: 500, 10: 1250}, {2: 200, 10: 250}
+N_SIMS, N_FRESH = {2: 500, 10: 1250}, {2: 100, 10: 250}
 NORMAL = (
     "exact", "narrow", "wide", "shift", "correlation_invented", "bias_by_x", "local_width",
     "weights_forgotten", "prior",
@@ -34,10 +34,10 @@ ABOUT = """\
 By `python benchmarks/repair.py --write`. Each study has {sims} simulations of {dims} parameters
 with 100 draws, and a repair is fitted on four fifths of them. `check` then tests {fresh} *fresh*
 simulations at level 0.05, with draws as they are (*before*) and repaired (*after*), in {studies}
-studies, with 95 % intervals. *After* counts the studies that were not refused. *Kept* is the share of
-draws that are kept, *refused* the share of studies that end with "cannot be repaired", *idle* with
-"nothing to repair". *Nats* is what is left on average: the divergence of the exact posterior from
-the repaired one by location, width and correlation, where both are normal."""
+studies, with 95 % intervals. *After* counts the studies that were not refused. *Kept* is the
+share of draws that are kept, *refused* the share of studies that end with "cannot be repaired",
+*idle* with "nothing to repair". *Nats* are the mean divergence of the exact posterior from that of
+the draws by location, width and correlation, where both are normal."""
 HEADER = "| flaw | before | after | kept | refused | idle | nats before | nats left |"
 
 

@@ -121,7 +121,7 @@ class _Fitting:
         what the same score of draws that are not moved would give.
         """
         groups, gains = self.whitening.groups, np.zeros(len(self.truths))
-        few = self.draws[: keeping.N_DRAWS]
+        few = self.draws[: keeping.n_fitted(self.truths.shape[1])]
         half = len(few) // 2
         some = few[half : half + _N_MOVED]
         of_truths, of_draws = self._terms(self.truths), self._terms(few[:half])
@@ -142,7 +142,7 @@ class _Fitting:
         """Return the second step after a move, with the penalty that gains most."""
         draws = self.draws if move is None else move(self.frame, self.draws)
         of_truths = self._terms(self.truths, move)
-        of_draws = self._terms(draws[: keeping.N_DRAWS], move)
+        of_draws = self._terms(draws[: keeping.n_fitted(self.truths.shape[1])], move)
         tried: dict[float, tuple[Floats, float]] = {}
         for ridge in keeping.RIDGES:
             gains, lost = np.zeros((2, len(self.truths)))
@@ -151,7 +151,9 @@ class _Fitting:
                 gains[new] = keep.gains(of_truths[new], of_draws[:, new])
                 lost[new] = keep.lost(of_truths[new], of_draws[:, new])
             tried[ridge] = gains, float(lost.mean())
-        best = max(tried, key=lambda ridge: float(tried[ridge][0].mean()))
+            best = max(tried, key=lambda ridge: float(tried[ridge][0].mean()))
+            if best != ridge:  # with smaller penalties it only becomes worse
+                break
         step = _step("keep", tried[best][0], _KEEP_SURE)
         return _Kept(
             Keep.fit(of_truths, of_draws, best) if step.used else None, step, tried[best][1]

@@ -28,11 +28,11 @@ _N_COSINES = 6
 _TAILS = (1.5, 2.0, 2.5, 3.0, 4.0)
 _RADII = (0.5, 0.9, 0.99)
 _SOFT = 0.2  # width of the steps
-_COST_OF_PAIRS, _COST_OF_DATA = 2.0, 3.0  # penalties relative to functions of one parameter
+# Penalties relative to those of functions that all parameters share.
+_COST_OF_ONE, _COST_OF_PAIRS, _COST_OF_DATA = 2.0, 2.0, 3.0
 _MOST_PAIRED = 4  # parameters, above which pairs have one product
-_MOST_CROSSED = 12  # features whose products with parameters are used
-N_DRAWS = 60  # draws of a simulation that are used for fitting
-RIDGES = (3.0, 10.0, 30.0, 100.0, 300.0)
+_MOST_CROSSED = 32  # products of parameters and features
+RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0)
 
 
 def terms(z: Floats, features: Floats) -> Floats:
@@ -47,14 +47,19 @@ def terms(z: Floats, features: Floats) -> Floats:
     n_dims = z.shape[-1]
     cosines, tails, sides = _singles(z)
     singles = [*cosines, *tails, *sides]
-    columns = [np.concatenate(singles, axis=-1)]
+    columns = [np.concatenate(singles, axis=-1) / np.sqrt(_COST_OF_ONE)]
     if n_dims > 1:
         columns += [np.stack([one.sum(axis=-1) / np.sqrt(n_dims) for one in singles], axis=-1)]
         columns += [_rings(z), *_pairs(*cosines[:2])]
-    if 0 < features.shape[1] <= _MOST_CROSSED:
+    if 0 < n_dims * features.shape[1] <= _MOST_CROSSED:
         crossed = (one[..., None] * features[:, None] for one in (*cosines[:2], *sides))
         columns += [one.reshape(*z.shape[:-1], -1) / np.sqrt(_COST_OF_DATA) for one in crossed]
     return np.concatenate(columns, axis=-1)
+
+
+def n_fitted(n_dims: int) -> int:
+    """Return how many draws of a simulation are used for fitting."""
+    return 60 if n_dims <= _MOST_PAIRED else 30
 
 
 def n_terms(n_dims: int, n_features: int) -> int:
@@ -127,7 +132,7 @@ class Keep:
         c = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 80}).x
         scores = draws @ c
         over = scores - _log_mean(scores)
-        return cls(c, min(CAP, float(np.quantile(over, 0.99))))
+        return cls(c, min(CAP, float(np.quantile(over, 0.999))))
 
     def gains(self, truths: Floats, draws: Floats) -> Floats:
         """Return log-likelihood ratios of truths among their draws, in nats."""

@@ -11,7 +11,7 @@ coefficient is a posterior mean under a prior in which most of them are zero, gr
 that nothing is moved that is not above noise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,11 +91,17 @@ def _location(features: Floats, errors: Floats, sd: Floats, groups: Sequence[sli
     solve = np.linalg.pinv(features)
     found = solve @ errors
     left = np.clip(errors - features @ found, -_OUTLYING * sd, _OUTLYING * sd)
-    return _shrunk(found, np.sqrt((solve**2) @ (left**2)), groups)
+    spread = np.sqrt((solve**2) @ (left**2))
+    shrunk = _shrunk(found, spread, groups, posterior_mean)
+    shrunk[:1] = _few(found[:1] / spread[:1]) * spread[:1]
+    return shrunk
 
 
 def _log_scale(features: Floats, ratio: Floats, groups: Sequence[slice]) -> Floats:
-    """Return coefficients of the log-scale of standardised squares, by likelihood, shrunk."""
+    """Return coefficients of the log-scale of standardised squares, by likelihood, shrunk.
+
+    Those of single parameters are shrunk to their mean over parameters, and that to zero.
+    """
     inverse = np.linalg.pinv(2 * features.T @ features)
     slopes = np.zeros((features.shape[1], ratio.shape[1]))
     slopes[0] = 0.5 * np.log(ratio.mean(axis=0))
@@ -103,42 +109,40 @@ def _log_scale(features: Floats, ratio: Floats, groups: Sequence[slice]) -> Floa
         excess = ratio * np.exp(-2 * np.clip(features @ slopes, -_STEEPEST, _STEEPEST)) - 1
         slopes = slopes + inverse @ (features.T @ np.clip(excess, -1, _OUTLYING**2))
     influence = inverse @ features.T  # of each simulation on each coefficient
+    mean, spread_of_mean = (
+        slopes.mean(axis=1, keepdims=True),
+        np.sqrt((influence**2) @ np.square(excess.mean(axis=1, keepdims=True))),
+    )
+    common = _shrunk(mean, spread_of_mean, groups, _few)
+    if ratio.shape[1] == 1:
+        return common
     spread = np.sqrt((influence**2) @ (excess**2))
-    shrunk = _shrunk(slopes, spread, groups)
-    of_mean = float(np.sqrt(np.square(influence[0] * excess.mean(axis=1)).sum()))
-    shrunk[0] = _shared(slopes[0], spread[0], of_mean)
-    return shrunk
+    return common + _shrunk(slopes - mean, spread, groups, posterior_mean)
 
 
-def _shrunk(found: Floats, spread: Floats, groups: Sequence[slice]) -> Floats:
-    """Return posterior means of coefficients, group by group."""
+def _shrunk(
+    found: Floats, spread: Floats, groups: Sequence[slice], shrink: Callable[[Floats], Floats]
+) -> Floats:
+    """Return coefficients shrunk by their errors, group by group."""
     out = np.zeros_like(found)
     for rows in groups:
         z = np.divide(found[rows], spread[rows], where=spread[rows] > 0, out=out[rows].copy())
-        out[rows] = (_few(z) if rows.stop == 1 else posterior_mean(z)) * spread[rows]
+        out[rows] = shrink(z) * spread[rows]
     return out
 
 
 def _few(z: Floats) -> Floats:
     """Return standardised numbers shrunk as one group or one by one, whichever leaves more.
 
-    The prior of `posterior_mean` expects nothing, which is too strict for constants: wrong widths
-    and biases are common. As a group they are shrunk by the factor of James and Stein, to zero
-    unless their squares exceed what noise has by more than a standard deviation.
+    The prior of `posterior_mean` expects nothing, which is too strict for constants and for widths
+    that all parameters share: such errors are common. As a group they are shrunk by the factor of
+    James and Stein, to zero unless their squares exceed what noise has by more than a standard
+    deviation.
     """
     n, total = z.size, float((z**2).sum())
     factor = 1 - n / total if total > n + np.sqrt(2 * n) else 0.0
     alone = posterior_mean(z)
     return np.where(abs(alone) > factor * abs(z), alone, factor * z)
-
-
-def _shared(found: Floats, spread: Floats, spread_of_mean: float) -> Floats:
-    """Return numbers shrunk to a common one, which is itself shrunk to zero."""
-    mean = found.mean()
-    common = _few(np.array([mean / spread_of_mean]))[0] * spread_of_mean
-    if len(found) == 1:
-        return np.array([common])
-    return np.asarray(common + posterior_mean((found - mean) / spread) * spread)
 
 
 def _bend(frame: Frame, truths: Floats, draws: Floats) -> Floats:
