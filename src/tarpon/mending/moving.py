@@ -21,6 +21,7 @@ from ..sequential.products import posterior_mean
 from .whitening import Frame, along, correlations, root
 
 _OUTLYING = 5.0  # sd, beyond which a truth counts as this far
+_MEDIAN_OF_SQUARES = 0.455  # of a standard normal number
 _STEEPEST = 3.0  # largest logarithm of a scale
 _N_SCORING = 8
 
@@ -54,7 +55,7 @@ class Move:
         location = _location(frame.features, truths - centre, np.sqrt(variance), groups)
         left = truths - centre - frame.features @ location
         ratio = left**2 / variance / (1 + 1 / len(draws))
-        log_scale = _log_scale(frame.features, np.minimum(ratio, _OUTLYING**2), groups)
+        log_scale = _log_scale(frame.features, ratio, groups)
         plain = cls(location, log_scale, np.zeros(0))
         bare = (plain.undone(frame, truths - centre), draws - centre)
         return cls(location, log_scale, _bend(frame, *(one / np.sqrt(variance) for one in bare)))
@@ -104,7 +105,8 @@ def _log_scale(features: Floats, ratio: Floats, groups: Sequence[slice]) -> Floa
     """
     inverse = np.linalg.pinv(2 * features.T @ features)
     slopes = np.zeros((features.shape[1], ratio.shape[1]))
-    slopes[0] = 0.5 * np.log(ratio.mean(axis=0))
+    largest = _OUTLYING**2 * np.median(ratio, axis=0) / _MEDIAN_OF_SQUARES
+    slopes[0] = 0.5 * np.log(np.minimum(ratio, largest).mean(axis=0))
     for _ in range(_N_SCORING):
         excess = ratio * np.exp(-2 * np.clip(features @ slopes, -_STEEPEST, _STEEPEST)) - 1
         slopes = slopes + inverse @ (features.T @ np.clip(excess, -1, _OUTLYING**2))
