@@ -24,7 +24,7 @@ from power_results import Cell, Results
 
 import tarpon
 from tarpon.local.near import belongs
-from tarpon.local.where import Place
+from tarpon.local.places import Place
 from tarpon.simulations import Simulations, chosen
 from tarpon.simulations.neighbours import Observation
 

@@ -107,6 +107,7 @@ def good(target):
     adversary = Quadratic() if target == "saved_adversary" else None
     saved = (
         tarpon.sbc(simulations(), rng=0) if target == "saved_result"
+        else tarpon.cover(simulations(), rng=0) if target == "saved_cover"
         else tarpon.Monitor(adversary=adversary, rng=0).add(simulations())
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
@@ -126,6 +127,10 @@ def feed_saved(target, data, folder):
     except ValueError:
         return
     assert repr(loaded)
+    if isinstance(loaded, tarpon.Cover):
+        assert json.dumps(loaded.to_dict())
+        assert 0 < loaded.coverage < 1
+        return
     assert 0 <= loaded.p_value <= 1
     if isinstance(loaded, tarpon.Result):
         assert json.dumps(loaded.to_dict())
@@ -206,6 +211,7 @@ FEEDS = {
     "saved_result": feed_saved,
     "saved_monitor": feed_saved,
     "saved_adversary": feed_saved,
+    "saved_cover": feed_saved,
     "saved_block": feed_block,
     "saved_about": feed_block,
     "saved_store": feed_store,
@@ -223,8 +229,8 @@ def main():
     import atheris
 
     target, what = sys.argv[1:3]
-    with atheris.instrument_imports(include=["tarpon._base", "tarpon.adapters.saved",
-                                             "tarpon.results", "tarpon.sequential"]):  # fmt: skip
+    read = ["_base", "adapters.saved", "results", "sequential", "mending"]
+    with atheris.instrument_imports(include=[f"tarpon.{name}" for name in read]):
         import tarpon.adapters.saved  # noqa: F401
     work = Path(tempfile.gettempdir()) / "tarpon-fuzz" / target  # a later run goes on from there
     kept = work / "corpus"

@@ -35,6 +35,7 @@ DATA = {"samples": SAMPLES, "theta": THETA}
 POOL = problems.zoo("exact", n_sims=30, rng=1)
 RESULT, CHECK = tarpon.sbc(SIMS, rng=0), tarpon.check(SIMS, n_swaps=19, rng=0)
 MONITOR = tarpon.Monitor(rng=0).add(SIMS)
+COVER = tarpon.cover(POOL, rng=0)
 STEPS = RNG.normal(size=(2, 40, N_SIMS, N_DIMS))
 FIT = {"mu": STEPS[:, :, 0, 0]}
 NAN = float("nan")
@@ -127,6 +128,10 @@ GOOD = {
     "sbc": (tarpon.sbc, DATA | {"rng": 0}),
     "hpd": (tarpon.hpd, LOG_PROB | {"rng": 0}),
     "check": (tarpon.check, DATA | {"x": X, "n_swaps": 19, "rng": 0}),
+    "cover": (tarpon.cover, {"sims": POOL, "level": 0.9, "rng": 0}),
+    "holds": (COVER.holds, {"theta": [0.0, 0.0], "samples_o": POOL.samples[:, 0]}),
+    "contour": (COVER.contour, {"samples_o": POOL.samples[:, 0]}),
+    "nats": (tarpon.nats, {"sims": POOL, "rng": 0}),
     "score": (scored, {"score": lambda theta, x: theta[..., 0]}),
     "FromDraws": (lambda **given: scored(regions.FromDraws(**given)), {"n": 2}),
     "Scores": (lambda **given: scored(regions.Scores(**given)),
@@ -389,6 +394,36 @@ BAD = {
         ({"centres": 0.0}, ValueError, r"`centres` must be .* but got \(\)"),
         ({"centres": "a"}, TypeError, "`centres` must hold real numbers, but got 'a'"),
         ({"metric": 3}, TypeError, "`metric` must be a function of two points, .* but got 3"),
+    ],
+    "cover": [
+        ({"sims": SAMPLES}, TypeError, "`sims` must be `Simulations`.* an array of shape"),
+        ({"level": 1.0}, ValueError, "`level` must lie between 0 and 1, but got 1.0"),
+        ({"level": "a"}, TypeError, "`level` must be a number between 0 and 1, but got 'a'"),
+        ({"level": 0.99}, ValueError, "0.99 needs at least 99 `sims`, but there are 30"),
+        ({"sure": 2}, ValueError, "`sure` must lie between 0 and 1, but got 2"),
+        ({"sure": 0.999}, ValueError, "with confidence 0.999 needs at least 66 `sims`"),
+        ({"groups": 1}, TypeError, "`groups` must be labels"),
+        ({"groups": np.zeros((30, 2))}, ValueError, r"`groups` .* \(30,\), but got shape"),
+        ({"region": "ball"}, TypeError, "`region` must be one of `tarpon.regions`, but got"),
+        ({"region": regions.HalfLines()}, ValueError, "`region` must have one score"),
+        ({"rng": -1}, ValueError, "`rng` must not be negative, but got -1"),
+    ],
+    "holds": [
+        ({"theta": [0.0]}, ValueError, r"`theta` must be points, \(n, 2\), but got"),
+        ({"theta": "a"}, TypeError, "`theta` must be a number or an array of numbers"),
+        ({"samples_o": np.zeros((3, 2))}, ValueError, r"`samples_o` .* but got \(3, 2\)"),
+        ({"samples_o": None}, TypeError, "`samples_o` must be a number or an array"),
+        ({"group": "a"}, ValueError, "`group` must be one of 'all', but got 'a'"),
+    ],
+    "contour": [
+        ({"parameters": (0, 7)}, ValueError, "`parameters` must be two different"),
+        ({"parameters": 3}, ValueError, "`parameters` must be two different"),
+        ({"n": 2}, ValueError, "`n` must be at least 3, but got 2"),
+    ],
+    "nats": [
+        ({"sims": None}, TypeError, "`sims` must be `Simulations`.* but got None"),
+        ({"level": 0}, ValueError, "`level` must lie between 0 and 1, but got 0"),
+        ({"rng": "a"}, TypeError, "`rng` must be a non-negative integer"),
     ],
     "plan": [
         ({"n_dims": 0}, ValueError, "`n_dims` must be at least 1, but got 0"),

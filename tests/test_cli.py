@@ -303,6 +303,7 @@ COMMANDS = [
     "merge",
     "near",
     "where",
+    "cover",
     "repair",
     "run",
     "plan",

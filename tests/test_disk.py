@@ -227,7 +227,10 @@ RESULTS = {
     "another test": ({"test": "IQ"}, "there is no test 'IQ'"),
     "another reading": ({"reading": "sideways"}, "'sideways' is not a valid Reading"),
     "another format": ({"format": 99}, "it has format 99, this version reads 1"),
-    "another kind": ({"kind": "thesis"}, "is neither a result nor a monitor, but 'thesis'"),
+    "another kind": (
+        {"kind": "thesis"},
+        "is neither a result nor a monitor nor a cover, but 'thesis'",
+    ),
     "a negative seed": ({"seed": -1}, "'seed' must be at least 0"),
     "a seed that is a text": ({"seed": "1"}, "'seed' must be of type int"),
     "no draws": ({"n_draws": 0}, "'n_draws' must be at least 1"),

@@ -93,7 +93,7 @@ class TestMap:
     def test_principal_components_of_the_observation(self):
         """The observation is placed by the axes of the simulations, as they are."""
         sims = study(600, narrow=0.5)
-        images = np.asarray(sims.x)[:, :, None] * np.hanning(8)[1:-1]
+        images = np.asarray(sims.x)[:, :, None] * np.hanning(10)[1:-1]
         noise = 0.1 * np.random.default_rng(0).normal(size=images.shape)
         sims = tarpon.Simulations(sims.samples, sims.theta, x=images + noise)
         found = tarpon.where(sims, x_o=sims.x[7], rng=0)

@@ -11,7 +11,7 @@ import tarpon
 from tarpon import Simulations
 from tarpon.adapters import chains
 from tarpon.backends._swaps import pooled_scores, weighted_scores
-from tarpon.checks import Kind
+from tarpon.checks.flaws import Kind
 from tarpon.references import Posterior
 from tarpon.simulations import alerts, weights, without
 from tarpon.simulations.weights import Draws, accepted, effective

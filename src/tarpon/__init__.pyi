@@ -27,8 +27,12 @@ from .local.near import Near as Near
 from .local.near import near as near
 from .local.where import Where as Where
 from .local.where import where as where
+from .mending.cover import cover as cover
+from .mending.nats import Nats as Nats
+from .mending.nats import nats as nats
 from .mending.repair import Repair as Repair
 from .mending.repair import repair as repair
+from .mending.thresholds import Cover as Cover
 from .results import Result as Result
 from .runner import run as run
 from .sequential import adversaries as adversaries

@@ -19,7 +19,7 @@ from . import outliers
 from .values import Few, Shares
 
 _CLEAR = 3  # times the noise from which a parameter counts as informed, or recovered
-_FEW = 0.01  # the share of posteriors from which on their outliers are worth a word
+_FEW = 0.05  # the share of posteriors from which on their outliers are worth a word
 _ROUNDING = 1e-14  # of sums of draws in double precision, relative to their mean
 _LEFT_OUT = 64  # unweighted draws, at least, that are compared with all the others
 
@@ -145,7 +145,8 @@ class Effects:
     @cached_property
     def outliers(self) -> list[Outlying]:
         """The parameters that have outliers in more than a few posteriors, most of them first."""
-        share, posteriors = self.outlying.mean(axis=0), (self.outlying > 0).mean(axis=0)
+        share = self.outlying.mean(axis=0)
+        posteriors = (self.outlying > 0.5 / self.ess).mean(axis=0)  # draws that weigh anything
         truths = (abs(self.z) > outliers.IN_SD).sum(axis=0)
         return [
             Outlying(int(k), float(share[k]), float(posteriors[k]), int(truths[k]))

@@ -7,7 +7,8 @@ from ..checks import words
 
 if TYPE_CHECKING:
     from .near import Extreme, Near
-    from .where import Place, Where
+    from .places import Place
+    from .where import Where
 
 _MEASURES = {
     "posteriors": "posterior means and widths up to {} posterior sd away",

@@ -1,1 +1,1 @@
-"""Levels that hold, posteriors that are repaired, and how wrong they are."""
+"""What can be done about wrong posteriors: regions that hold, how wrong they are, repair."""

@@ -22,10 +22,12 @@ from .._base.types import Array, ArrayLike, Floats
 from ..simulations.blocks import Block
 from ..simulations.shapes import array, finite
 from .bets import log_mean, log_softmax_bet
+from .floors import NATS, STAKES, Floor
 from .folds import Folds
+from .loglinear import LogLinear
 from .products import Products
 
-__all__ = ["Adversary", "Folds", "Products", "Quadratic"]
+__all__ = ["Adversary", "Folds", "LogLinear", "Products", "Quadratic"]
 
 ADVERSARY = "an object with `fit(theta, samples, x)`, like `tarpon.adversaries.Quadratic()`"
 Score: TypeAlias = Callable[[Array, Array | None], Array]
@@ -172,6 +174,7 @@ class Gambler:
         x: Observations, one per simulation.
         log_capital: Logarithms of the three capitals, `(3,)`.
         n_bets: Number of simulations with a bet.
+        floor: Capitals of those who bet that its gains are no larger than some divergence.
         fitted: Number of simulations of the last fit, and the score that it returned.
     """
 
@@ -180,6 +183,7 @@ class Gambler:
     x: tuple[Array, ...] = ()
     log_capital: Floats = field(default_factory=lambda: np.zeros(len(_TEMPERS)))
     n_bets: int = 0
+    floor: Floor = field(default_factory=Floor)
     fitted: tuple[int, Score] | None = None
 
     @classmethod
@@ -194,6 +198,10 @@ class Gambler:
             tuple(x),
             record.floats("adversary_log_capital", len(_TEMPERS)),
             record.count("adversary", most=n_sims),
+            Floor(
+                record.floats("adversary_floor", len(STAKES), len(NATS)),
+                record.floats("adversary_highest", len(NATS), low=0.0),
+            ),
         )
 
     def to_arrays(self) -> dict[str, Array]:
@@ -202,12 +210,14 @@ class Gambler:
             "points": np.array(self.points),
             "x": np.array(self.x),
             "log_capital": self.log_capital,
+            "floor": self.floor.log_capital,
+            "highest": self.floor.highest,
         }
 
     @property
     def log_e(self) -> float:
         """The logarithm of the mean of the three capitals."""
-        return float(log_mean(self.log_capital, np.full(len(_TEMPERS), 1 / len(_TEMPERS))))
+        return _log_mean(self.log_capital)
 
     @property
     def nats(self) -> float:
@@ -217,17 +227,19 @@ class Gambler:
     def bet(self, block: Block, rng: Generator) -> "Gambler":
         """Return the gambler after a bet on one more simulation, which it may then learn from."""
         ready = self._ready()
-        capital = self.log_capital
+        capital, floor = self.log_capital, self.floor
         if ready.fitted is not None:
             scores = one_score(ready.fitted[1](block.points, block.x), block.n_points)
             payments = [log_softmax_bet(temper * scores, block) for temper in _TEMPERS]
             capital = capital + np.array(payments)
+            floor = floor.paid(np.array([_log_mean(capital) - self.log_e]))
         return replace(
             ready,
             points=(*self.points, _kept(block, rng)),
             x=self.x if block.x is None else (*self.x, np.asarray(block.x[0])),
             log_capital=capital,
             n_bets=self.n_bets + (ready.fitted is not None),
+            floor=floor,
         )
 
     def _ready(self) -> "Gambler":
@@ -249,7 +261,13 @@ class Gambler:
             self.x + other.x,
             self.log_capital + other.log_capital,
             self.n_bets + other.n_bets,
+            self.floor.joined(other.floor),
         )
+
+
+def _log_mean(log_capital: Floats) -> float:
+    """Return the logarithm of the mean of capitals."""
+    return float(log_mean(log_capital, np.full(len(log_capital), 1 / len(log_capital))))
 
 
 def _last_fit(n_sims: int) -> int:

@@ -286,6 +286,14 @@ class Monitor:
         """
         return None if self._gambler is None else self._gambler.nats
 
+    @property
+    def nats_low(self) -> float | None:
+        """A lower bound of that divergence by the adversary's bets, None without one.
+
+        It exceeds the divergence, ever, with a probability of at most `level`.
+        """
+        return None if self._gambler is None else self._gambler.floor.low(self.level)
+
     def merge(self, other: "Monitor") -> "Monitor":
         """Return a monitor of the simulations of both, which must be different ones.
 
