@@ -30,10 +30,7 @@ KIND = "repair"
 _FEWEST_FIT, _FEWEST_PROOF = 50, 20  # simulations to fit and to prove a repair
 _FEWEST_DRAWS = 30
 _DOUBT = 0.2  # the p-value above which there is nothing to repair
-_LOST = 0.03  # the share of the posterior that may be missing
 _MOST_CALLS = 100  # of a sampler for one observation
-
-Outcome = str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,7 +54,7 @@ class Repair:
         seed: The integer that reproduces this repair, as `rng=`.
     """
 
-    outcome: Outcome
+    outcome: str
     before: Check | None
     check: Check | None
     kept: float
@@ -160,7 +157,7 @@ class Repair:
         """Write an `.npz` file for `tarpon.load`, without pickling and without the checks.
 
         Example:
-            >>> sims = tarpon.problems.zoo("shift", n_sims=200, rng=0)
+            >>> sims = tarpon.problems.zoo("shift", n_sims=500, rng=0)
             >>> tarpon.repair(sims, rng=0).save("repair.npz")
             >>> tarpon.load("repair.npz").outcome
             'repaired'
@@ -242,12 +239,12 @@ def repair(
     )  # fmt: skip
 
 
-def _outcome(the_map: Map, doubt: Check, before: Check, after: Check | None) -> Outcome:
+def _outcome(the_map: Map, doubt: Check, before: Check, after: Check | None) -> str:
     """Return what became of the posteriors."""
     idle = the_map.move is None and the_map.keep is None
     if doubt.p_value > _DOUBT or (idle and before.p_value > before.level):
         return "nothing to repair"
-    if idle or after is None or the_map.lost > _LOST:
+    if idle or after is None or the_map.lost > repair_words.LOST:
         return "cannot be repaired"
     if after.p_value > after.level:
         return "repaired"

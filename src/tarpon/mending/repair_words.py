@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .fitting import Step
     from .repair import Repair
 
+LOST = 0.03  # the share of the posterior that may be missing
 _STEPS = {
     "move": "location, width and correlation are moved",
     "keep": "draws are kept with a probability that follows their place",
@@ -36,23 +37,29 @@ def repair(answer: "Repair") -> str:
 
 
 def _first(answer: "Repair") -> str:
-    name, n = answer.outcome.upper(), answer.n_unseen
+    name = answer.outcome.upper()
     match answer.outcome:
         case "repaired":
             return f"{name}: no evidence against on {_proof(answer)}; {_kept(answer)}"
         case "improved, still inaccurate":
             return f"{name} on {_proof(answer)}; {_kept(answer)}"
         case "nothing to repair":
-            return f"{name}: no evidence against that a repair of {answer.n_fit} simulations mends"
-    if answer.missing > 0 and answer.check is None:
-        why = "under half of the simulations keep enough draws"
-    elif not any(step.used for step in answer.steps):
-        why = "no step gains on simulations that are held out"
-    else:
-        why = f"about {answer.missing:.0%} of the posterior lies where there are too few draws"
-        if answer.missing < 0.01:
-            why = f"truths lie outside of their draws, and {n} unseen simulations still show it"
-    return f"{name}: {why}, so that mass is missing; train again"
+            return f"{name}: {answer.n_fit} simulations show no error that a repair gains on"
+    return f"{name}: {_why_not(answer)}; train again"
+
+
+def _why_not(answer: "Repair") -> str:
+    if not any(step.used for step in answer.steps):
+        return "no step gains on simulations held out of its fit"
+    if answer.check is None:
+        return "mass is missing (under half of the simulations keep enough draws)"
+    if answer.missing > LOST:
+        share = f"{answer.missing:.0%} of the posterior"
+        return f"mass is missing (about {share} lies where there are too few draws)"
+    return (
+        f"mass is missing (truths lie outside of their draws, and {_proof(answer)} still show "
+        f"errors)"
+    )
 
 
 def _proof(answer: "Repair") -> str:
