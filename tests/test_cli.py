@@ -304,6 +304,7 @@ COMMANDS = [
     "near",
     "where",
     "cover",
+    "repair",
     "run",
     "plan",
     "demo",

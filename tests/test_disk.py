@@ -229,7 +229,7 @@ RESULTS = {
     "another format": ({"format": 99}, "it has format 99, this version reads 1"),
     "another kind": (
         {"kind": "thesis"},
-        "is neither a result nor a monitor nor a cover, but 'thesis'",
+        "is neither a result nor a monitor nor a cover nor a repair, but 'thesis'",
     ),
     "a negative seed": ({"seed": -1}, "'seed' must be at least 0"),
     "a seed that is a text": ({"seed": "1"}, "'seed' must be of type int"),

@@ -30,6 +30,8 @@ from .local.where import where as where
 from .mending.cover import cover as cover
 from .mending.nats import Nats as Nats
 from .mending.nats import nats as nats
+from .mending.repair import Repair as Repair
+from .mending.repair import repair as repair
 from .mending.thresholds import Cover as Cover
 from .results import Result as Result
 from .runner import run as run

@@ -4,10 +4,11 @@ A message says what was wanted, what was given, and what to do about it. Those a
 of simulations are in `simulations.shapes`.
 """
 
+import inspect
 import operator
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from numbers import Real
 from pathlib import Path
@@ -139,6 +140,17 @@ def function(name: str, value: _T, wanted: str, method: str = "__call__") -> _T:
     if not callable(getattr(value, method, None)):
         raise TypeError(wrong(name, wanted, value))
     return value
+
+
+def name_of_rng(sampler: Callable[..., Any]) -> str:
+    """Return the name of the parameter for a generator, "" if there is none."""
+    try:
+        parameters = inspect.signature(sampler).parameters
+    except ValueError:  # compiled functions may have no signature
+        return ""
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [name for name, p in parameters.items() if p.kind in places and p.default is p.empty]
+    return "rng" if "rng" in parameters else "".join(needed[2:3])
 
 
 def several(name: str, given: Iterable[_T], wanted: str) -> Iterable[_T]:

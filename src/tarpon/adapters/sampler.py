@@ -1,6 +1,5 @@
 """Samplers: draws from any function."""
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -69,7 +68,7 @@ def from_sampler(
         arguments.function("executor", executor, "an executor of `concurrent.futures`", "submit")
     n_sims, n_dims = truths.shape
     each_x = observed if isinstance(x, list | tuple) else x
-    function = partial(_draws, sampler, n_draws, n_dims, _name_of_rng(sampler))
+    function = partial(_draws, sampler, n_draws, n_dims, arguments.name_of_rng(sampler))
     seed = arguments.seed(rng)
     tasks = ((each_x[k], SeedSequence(seed, spawn_key=(k,))) for k in range(n_sims))
     pool = Pool.of(executor) if executor is not None else Threads(threads.n_allowed())
@@ -113,17 +112,6 @@ def problem(
         "Draw less, or fewer at a time into files that tests read in blocks.",
     )
     return truths, shapes.needs_x(shapes.observations(x, len(truths)), "a sampler")
-
-
-def _name_of_rng(sampler: Callable[..., ArrayLike]) -> str:
-    """Return the name of the parameter for a generator, "" if there is none."""
-    try:
-        parameters = inspect.signature(sampler).parameters
-    except ValueError:  # compiled functions may have no signature
-        return ""
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = [name for name, p in parameters.items() if p.kind in places and p.default is p.empty]
-    return "rng" if "rng" in parameters else "".join(needed[2:3])
 
 
 def _draws(

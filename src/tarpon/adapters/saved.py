@@ -1,10 +1,11 @@
-"""Saved results, monitors and calibrated regions."""
+"""Saved results, monitors, calibrated regions and repairs."""
 
 from pathlib import Path
 
 from .. import results
 from .._base import arguments, disk
-from ..mending import records, thresholds
+from ..mending import records, repair, repair_records, thresholds
+from ..mending.repair import Repair
 from ..mending.thresholds import Cover
 from ..results import Result
 from ..sequential import monitor
@@ -14,8 +15,10 @@ from ..sequential.monitor import Monitor
 
 def load(
     path: str | Path, *, adversary: Adversary | None = None, near: monitor.Near | None = None
-) -> Result | Monitor | Cover:
-    """Read a result, a monitor or a cover that was saved; a monitor can be continued.
+) -> Result | Monitor | Cover | Repair:
+    """Read a result, a monitor, a cover or a repair that was saved.
+
+    A monitor can be continued.
 
     Nothing is unpickled. Damaged files raise `ValueError`.
 
@@ -36,9 +39,9 @@ def load(
         arguments.function("near", near, monitor.NEAR)
     record = disk.load(path)
     kind = record.about.get("kind")
-    if kind not in (results.KIND, monitor.KIND, thresholds.KIND):
+    if kind not in (results.KIND, monitor.KIND, thresholds.KIND, repair.KIND):
         raise ValueError(
-            f"{str(path)!r} is neither a result nor a monitor nor a cover, but "
+            f"{str(path)!r} is neither a result nor a monitor nor a cover nor a repair, but "
             f"{arguments.shown(kind)}."
         )
     monitor.same_adversary(
@@ -50,4 +53,6 @@ def load(
             return results.restored(record)
         if kind == thresholds.KIND:
             return records.restored(record)
+        if kind == repair.KIND:
+            return repair_records.restored(record)
         return monitor.restored(record, adversary, near)

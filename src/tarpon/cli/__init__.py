@@ -3,7 +3,7 @@
 import click
 
 from .._version import __version__
-from . import _completion, _files, _local, _mending, _run, _studies
+from . import _completion, _files, _local, _mending, _repair, _run, _studies
 from ._app import Group
 
 __all__ = ["main"]
@@ -22,6 +22,7 @@ def main() -> None:
     At one x:       tarpon near draws.npz --at observation.npy
     In data space:  tarpon where draws.npz
     Regions:        tarpon cover draws.npz --level 0.9
+    Mend and prove: tarpon repair draws.npz
     List a file:    tarpon inspect draws.npz
     Run one test:   tarpon tarp draws.npz --plot curve.png
     Plan a study:   tarpon plan 10 --bias 0.3
@@ -45,6 +46,7 @@ for command in (
     *_files.COMMANDS,
     *_local.COMMANDS,
     *_mending.COMMANDS,
+    *_repair.COMMANDS,
     _run.run,
     *_studies.COMMANDS,
     _completion.completion,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NEIGHBOUR = 10  # the neighbour whose distance says whether an observation is unusual
-_UNUSUAL = 0.01  # the p-value below which an observation is outside the simulations
+UNUSUAL = 0.01  # the p-value below which an observation is outside the simulations
 _EXTREME, _MOST_EXTREME = 0.05, 3  # the p-value of numbers worth a word, and their number
 
 
@@ -92,7 +92,7 @@ class Near:
         One of "outside the simulations", "inaccurate here", "no evidence against here" and "too
         few near".
         """
-        if self.typical < _UNUSUAL / self.n_observations:
+        if self.typical < UNUSUAL / self.n_observations:
             return "outside the simulations"
         named = {"too few to say": "too few near"}
         return named.get(self.check.outcome, f"{self.check.outcome} here")
@@ -240,7 +240,7 @@ def _near(
     return Near(
         replace(answer, warnings=warnings),
         typical,
-        extremes if typical < _UNUSUAL / n_observations else (),
+        extremes if typical < UNUSUAL / n_observations else (),
         sims.n_sims,
         float(found.distance.max()),
         found.measure,
@@ -270,14 +270,14 @@ def belongs(
             for name in sims.names or ()
         ]
         views.append((neighbours.of_draws(sims, observation.samples), names))
-    typical = min(1.0, len(views) * min(_conformal(view) for view, _ in views))
+    typical = min(1.0, len(views) * min(conformal(view) for view, _ in views))
     extremes = [one for view in views for one in _extremes(*view)]
     extremes.sort(key=lambda one: one.p_value)
     unusual = [one for one in extremes if one.p_value <= _EXTREME]
     return typical, tuple(unusual[:_MOST_EXTREME])
 
 
-def _conformal(every: Floats) -> float:
+def conformal(every: Floats) -> float:
     """Return the share of points whose tenth neighbour is at least as far as that of the last."""
     from scipy.spatial import KDTree
 

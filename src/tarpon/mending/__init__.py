@@ -1,1 +1,1 @@
-"""What can be done with posteriors that are wrong: regions that hold, and how wrong they are."""
+"""What can be done about wrong posteriors: regions that hold, how wrong they are, repair."""

@@ -68,7 +68,7 @@ class Products:
         mean = np.empty_like(z)
         for rows in terms.groups_of_points:
             for columns in terms.groups_of_features:
-                mean[rows, columns] = _posterior_mean(z[rows, columns])
+                mean[rows, columns] = posterior_mean(z[rows, columns])
         return ProductScore(terms, mean / sd, terms.telling(abs(mean), products))
 
 
@@ -197,7 +197,7 @@ def _alike(first: Floats, second: Floats) -> bool:
     return bool(abs(first @ second) > 0.5 * size)
 
 
-def _posterior_mean(z: Floats) -> Floats:
+def posterior_mean(z: Floats) -> Floats:
     r"""Return the posterior means of coefficients, given their standardised estimates.
 
     With :math:`z \sim N(\delta, 1)`, where :math:`\delta` is zero with probability

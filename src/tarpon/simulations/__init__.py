@@ -443,6 +443,31 @@ def chosen(sims: Simulations, places: Ints) -> Simulations:
     return part
 
 
+def on_host(sims: Simulations) -> Simulations:
+    """Return the simulations with all that is stored read, and all arrays in NumPy."""
+    here = sims._fetched()
+    here = here._with(
+        _run=_HERE,
+        **{name: np.asarray(arrays.host(array)) for name, array in here._by_name.items()},
+    )
+    here._know_box(*shapes.pooled_box(here.samples, here.theta))
+    return here
+
+
+def redrawn(sims: Simulations, samples: Array) -> Simulations:
+    """Return the simulations with other draws, equally weighted, and without log-densities."""
+    part = sims._with(
+        samples=samples,
+        log_prob_samples=None,
+        log_prob_theta=None,
+        log_weights=None,
+        log_weights_theta=None,
+    )
+    part._known.centres = None
+    part._know_box(*shapes.pooled_box(samples, part.theta))
+    return part
+
+
 def warn_of_dropping(sims: Simulations) -> None:
     """Warn if dropping depends on the simulations that were dropped."""
     if (warning := dropping_warning(sims)) is not None:

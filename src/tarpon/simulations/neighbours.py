@@ -184,6 +184,12 @@ def features(
     return _principal(z), [*leading, f"the rest of {label}"]
 
 
+def standardised(every: Floats) -> Floats:
+    """Return the columns that vary, standardised; of many the leading principal components."""
+    z, columns = _standardised(every)
+    return z if len(columns) <= MOST_FEATURES else _principal(z)
+
+
 def principal(every: Floats, n: int | None = None) -> Floats:
     """Return the leading principal components of standardised columns, and what they leave.
 

@@ -1,0 +1,153 @@
+r"""The second step of a repair: draws are kept with a probability.
+
+With :math:`z` whitened points and :math:`g` features of the data, draws are accepted with
+probability proportional to
+
+.. math:: \min(e^{f(z, g)},\; 4\, \bar w), \qquad f = c \cdot \phi(z, g),
+
+where the functions :math:`\phi` are bounded: cosines of :math:`\Phi(z_k)`, smooth steps in the
+tails and of the radius, products of two parameters, and products with features. The coefficients
+maximise the conditional likelihood of the truths among their draws,
+
+.. math:: \sum_i \left( f(z^*_i) - \log \frac1n \sum_j e^{f(z_{ij})} \right)
+          - \frac{\lambda}{2} |c|^2 ,
+
+whose gain on simulations that were left out is a lower bound, in expectation, of the nats by which
+the kept draws are closer to the truths' posterior.
+"""
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from .._base.types import Floats
+
+CAP = log(4.0)  # weights are at most four times their mean
+_N_COSINES = 6
+_TAILS = (1.5, 2.0, 2.5, 3.0, 4.0)
+_RADII = (0.5, 0.9, 0.99)
+_SOFT = 0.2  # width of the steps
+# Penalties relative to those of functions that all parameters share.
+_COST_OF_ONE, _COST_OF_PAIRS, _COST_OF_DATA = 2.0, 2.0, 3.0
+_MOST_PAIRED = 4  # parameters, above which pairs have one product
+_MOST_CROSSED = 32  # products of parameters and features
+RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0)
+
+
+def terms(z: Floats, features: Floats) -> Floats:
+    """Return the functions of whitened points, `(..., n_sims, n_terms)`.
+
+    Functions are over the root of their relative penalty: products cost more than the others.
+
+    Arguments:
+        z: Whitened points, `(..., n_sims, n_dims)`.
+        features: Features of the data, `(n_sims, n_features)`, without the constant.
+    """
+    n_dims = z.shape[-1]
+    cosines, tails, sides = _singles(z)
+    singles = [*cosines, *tails, *sides]
+    columns = [np.concatenate(singles, axis=-1) / np.sqrt(_COST_OF_ONE)]
+    if n_dims > 1:
+        columns += [np.stack([one.sum(axis=-1) / np.sqrt(n_dims) for one in singles], axis=-1)]
+        columns += [_rings(z), *_pairs(*cosines[:2])]
+    if 0 < n_dims * features.shape[1] <= _MOST_CROSSED:
+        crossed = (one[..., None] * features[:, None] for one in (*cosines[:2], *sides))
+        columns += [one.reshape(*z.shape[:-1], -1) / np.sqrt(_COST_OF_DATA) for one in crossed]
+    return np.concatenate(columns, axis=-1)
+
+
+def n_fitted(n_dims: int) -> int:
+    """Return how many draws of a simulation are used for fitting."""
+    return 60 if n_dims <= _MOST_PAIRED else 30
+
+
+def n_terms(n_dims: int, n_features: int) -> int:
+    """Return the number of functions."""
+    return terms(np.zeros((1, n_dims)), np.zeros((1, n_features))).shape[-1]
+
+
+def _singles(z: Floats) -> tuple[list[Floats], list[Floats], list[Floats]]:
+    """Return functions of one parameter: cosines, both tails together, and their difference."""
+    from scipy.special import expit, ndtr
+
+    u = ndtr(z)
+    cosines = [np.sqrt(2) * np.cos(np.pi * j * u) for j in range(1, _N_COSINES + 1)]
+    steps = [(expit((z - at) / _SOFT), expit((-z - at) / _SOFT)) for at in _TAILS]
+    tails, sides = ([2 * (up + sign * down) for up, down in steps] for sign in (1, -1))
+    return cosines, tails, sides[::2]
+
+
+def _rings(z: Floats) -> Floats:
+    """Return smooth steps of the radius at quantiles of its distribution for a normal one."""
+    from scipy.special import expit
+    from scipy.stats import chi
+
+    radius = np.sqrt(np.square(z).sum(axis=-1))[..., None]
+    return np.asarray(2 * expit((radius - chi.ppf(_RADII, z.shape[-1])) / _SOFT))
+
+
+def _pairs(first: Floats, second: Floats) -> list[Floats]:
+    """Return products of the first two cosines of different parameters."""
+    i, j = np.triu_indices(first.shape[-1], 1)
+    orders = [(first, first), (first, second), (second, first), (second, second)]
+    some = orders if first.shape[-1] <= _MOST_PAIRED else orders[:1]
+    return [a[..., i] * b[..., j] / np.sqrt(_COST_OF_PAIRS) for a, b in some]
+
+
+@dataclass(frozen=True, eq=False)
+class Keep:
+    """A log-linear weight.
+
+    Arguments:
+        coefficients: Coefficients of the functions, `(n_terms,)`.
+        top: Logarithm of the largest weight over its mean, at most that of four.
+    """
+
+    coefficients: Floats
+    top: float
+
+    @classmethod
+    def fit(cls, truths: Floats, draws: Floats, ridge: float) -> "Keep":
+        """Return the weight that tells truths from draws, both as `terms`."""
+        from scipy.optimize import minimize
+
+        n_columns = draws.shape[-1]
+        many = truths.size // draws[0].size
+        wanted = truths.reshape(-1, n_columns).sum(axis=0) / many
+
+        def loss(c: Floats) -> tuple[float, Floats]:
+            scores = draws @ c
+            largest = scores.max(axis=0)
+            weights = np.exp(scores - largest)
+            total = weights.sum(axis=0)
+            likelihood = (truths @ c - largest - np.log(total)).sum() / many
+            expected = np.einsum("ns,nsp->p", weights / total, draws)
+            return (
+                -float(likelihood) + 0.5 * ridge * float(c @ c),
+                expected - wanted + ridge * c,
+            )
+
+        start = np.zeros(n_columns)
+        c = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 80}).x
+        scores = draws @ c
+        over = scores - _log_mean(scores)
+        return cls(c, min(CAP, float(np.quantile(over, 0.999))))
+
+    def gains(self, truths: Floats, draws: Floats) -> Floats:
+        """Return log-likelihood ratios of truths among their draws, in nats."""
+        return truths @ self.coefficients - _log_mean(draws @ self.coefficients)
+
+    def probabilities(self, held_out: Floats, draws: Floats) -> Floats:
+        """Return acceptance probabilities of draws, normalised by held-out ones; all `terms`."""
+        top = _log_mean(held_out @ self.coefficients) + self.top
+        return np.exp(np.minimum(draws @ self.coefficients - top, 0))
+
+    def lost(self, truths: Floats, draws: Floats) -> float:
+        """Return the share of the posterior that the cap removes, as truths show it."""
+        return float(np.maximum(1 - np.exp(CAP - self.gains(truths, draws)), 0).mean())
+
+
+def _log_mean(scores: Floats) -> Floats:
+    largest = scores.max(axis=0)
+    return np.asarray(largest + np.log(np.exp(scores - largest).mean(axis=0)))
