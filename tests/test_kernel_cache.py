@@ -1,12 +1,17 @@
 """Compiled kernels are kept where that is possible, and nothing depends on it."""
 
+import json
 import os
 import resource
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+
+from tarpon._base.threads import _Kept
 
 pytestmark = pytest.mark.slow
 CODE = """
@@ -61,3 +66,27 @@ def test_damaged_kernels_are_compiled_again(kept):
         path.write_bytes(path.read_bytes()[:100])
     assert said(folder) == answer
     assert all(path.stat().st_size > 100 for path in files)
+
+
+class Slow:
+    """Cache that reads its index, takes its time, and writes it, as that of Numba does."""
+
+    def __init__(self, folder):
+        self.cache_path = folder
+
+    def save_overload(self, name, _):
+        index = self.cache_path / "index"
+        names = json.loads(index.read_text()) if index.exists() else []
+        time.sleep(0.3)
+        index.write_text(json.dumps([*names, name]))
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_kernels_of_two_processes_do_not_replace_each_other(tmp_path, locked):
+    """Without the lock, which is the twin, the second loses what the first has written."""
+    caches = [_Kept(Slow(tmp_path)) if locked else Slow(tmp_path) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(c.save_overload, k, None) for k, c in enumerate(caches)]:
+            done.result()
+    kept = json.loads((tmp_path / "index").read_text())
+    assert sorted(kept) == [0, 1] if locked else len(kept) == 1

@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+import filelock
 from numba import njit
 from numba.core import event
 from threadpoolctl import ThreadpoolController
@@ -19,6 +21,7 @@ from .types import Array
 _T = TypeVar("_T")
 _THREAD_BYTES = 4 * 2**20
 _CHUNKS_PER_THREAD = 16
+_LOCK = "tarpon-kernels.lock"
 _COMPILING = "tarpon is compiling its kernels: some seconds, and they are kept for later calls."
 _most: ContextVar[int | None] = ContextVar("_most", default=None)
 # Sums may be reordered, or they have no vectors. Never "nnan": NaN would then count as closer.
@@ -27,6 +30,9 @@ _FASTMATH = {"reassoc", "contract", "nsz"}
 
 class _Kept:
     """Cache of compiled kernels that a full disk or a damaged file does not stop.
+
+    One process reads or writes at a time: two that write together would name two kernels alike,
+    and a third would run one in the place of the other.
 
     Arguments:
         cache: Cache of numba.
@@ -38,7 +44,8 @@ class _Kept:
     def load_overload(self, *given: Any) -> Any:
         """Return a kernel, or None if it cannot be read."""
         try:
-            return self.cache.load_overload(*given)
+            with self._alone():
+                return self.cache.load_overload(*given)
         except Exception:  # damaged pickles raise errors of any type
             with suppress(OSError):
                 self.cache.flush()
@@ -46,8 +53,22 @@ class _Kept:
 
     def save_overload(self, *given: Any) -> None:
         """Write a kernel if the disk has room."""
-        with suppress(OSError):
+        with suppress(OSError), self._alone():
             self.cache.save_overload(*given)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes out, if the folder can be written to."""
+        lock = filelock.FileLock(Path(self.cache.cache_path) / _LOCK)
+        try:
+            lock.acquire()
+        except (OSError, NotImplementedError):  # nobody writes here
+            yield
+            return
+        try:
+            yield
+        finally:
+            lock.release()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.cache, name)
