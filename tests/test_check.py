@@ -97,6 +97,14 @@ class TestFindings:
         for parameter in found.parameters:
             assert parameter.width.low - 0.03 < 1 / factor < parameter.width.high + 0.03
 
+    def test_tails_are_as_light_as_can_be(self):
+        rng = np.random.default_rng(0)
+        theta = rng.choice([-1.0, 1.0], size=(200, 1)) + 0.1 * rng.normal(size=(200, 1))
+        check = tarpon.check(rng.normal(size=(100, 200, 1)), theta, rng=0, n_swaps=199)
+        wrong = the(Kind.TAILS, check)
+        assert wrong.size.low == -2.0  # the excess kurtosis of two values
+        assert -2.0 <= wrong.size.value <= wrong.size.high < -1.0
+
     def test_a_wrong_correlation_is_named_with_its_pair(self):
         rng = np.random.default_rng(0)
         theta, samples = rng.normal(size=(400, 5)), rng.normal(size=(100, 400, 5))
@@ -410,6 +418,17 @@ class TestIgnoringTheData:
 
     def test_draws_that_are_the_same_for_all_are_warned_of(self):
         assert "uncorrelated with the truths" in " ".join(self.study(followed=False).warnings)
+
+    def test_draws_that_follow_the_size_alone_are_not(self):
+        rng = np.random.default_rng(0)
+        theta = rng.normal(size=(300, 1))
+        size = abs(theta) + 0.1 * rng.normal(size=theta.shape)
+        draws = rng.choice([-1, 1], size=(100, 300, 1)) * (
+            size + 0.1 * rng.normal(size=(100, 300, 1))
+        )
+        check = tarpon.check(draws, theta, x=size, rng=0, n_swaps=99)
+        assert abs(check.parameters[0].recovery) < 0.2
+        assert check.warnings == ()
 
 
 class TestAFewBadParameters:

@@ -297,7 +297,9 @@ def learned(check: "Check") -> str:
 
 def _contracts(parameter: "Parameter") -> str:
     size = parameter.contraction
-    return f"contracts by {size:.0%}" if size >= -1 else "is far wider than the truths"
+    if size < -1:
+        return "is far wider than the truths"
+    return f"contracts by {size:.0%}" if size >= 0.005 else "does not contract"
 
 
 def needed(check: "Check") -> str:
