@@ -15,6 +15,7 @@ from .._base.arrays import double, host, in_order, kind, namespace, to_device_of
 from .._base.types import Array, Floats, Ints
 from ..simulations import lattices
 from ..simulations.blocks import Block
+from . import outliers
 from .families import moment_families, weights
 from .statistics import row_p_values, totals
 from .swaps import Sums
@@ -40,16 +41,18 @@ class Errors:
 
     Arguments:
         shifted: The parameter that is shifted in each of the plays.
+        outlying: Whether points may be outliers, which sd leave out.
     """
 
     shifted: Ints
+    outlying: bool = False
     n_plays: int = _N_PLAYS
     n_extra: int = _N_PLAYS * (len(BIASES) + len(NARROWINGS))
 
     @classmethod
-    def of(cls, n_dims: int, rng: Generator) -> "Errors":
+    def of(cls, n_dims: int, rng: Generator, *, outlying: bool = False) -> "Errors":
         """Return errors in which any of the parameters may be the one that is shifted."""
-        return cls(rng.integers(n_dims, size=cls.n_plays))
+        return cls(rng.integers(n_dims, size=cls.n_plays), outlying)
 
     def points(self, block: Block, played: Ints) -> Array:
         """Return the played draws as they look when all others are shifted or narrowed."""
@@ -60,7 +63,8 @@ class Errors:
         sizes = to_device_of(np.repeat(BIASES, self.n_plays), truths)
         at = np.tile(self.shifted, len(BIASES))
         every = np.arange(len(biased))
-        biased[every, :, at] -= sizes[:, None] * block.spread[:, at].T
+        spread = outliers.spread(block) if self.outlying else block.spread
+        biased[every, :, at] -= sizes[:, None] * spread[:, at].T
         factors = to_device_of(np.exp(np.repeat(NARROWINGS, self.n_plays)), truths)[:, None, None]
         narrow[...] = block.centre + factors * (narrow - block.centre)
         for sim, dim in zip(*np.nonzero(_discrete(pooled)), strict=True):
