@@ -25,10 +25,11 @@ EPOCHS = {1000: 150, 10_000: 50}
 
 
 ORDER = (
-    ("sbi nsf", 1000), ("sbi nsf", 10_000), ("LAMPE nsf", 1000), ("BayesFlow", 1000),
-    ("5 × sbi maf", 1000), ("exact", 0), ("sbi maf", 1000), ("LAMPE nsf", 10_000),
-    ("BayesFlow", 10_000), ("5 × sbi maf", 10_000), ("sbi maf", 10_000), ("sbi fmpe", 1000),
+    ("sbi nsf", 1000), ("LAMPE nsf", 1000), ("exact", 0), ("sbi maf", 1000), ("sbi nsf", 10_000),
+    ("BayesFlow", 1000), ("5 × sbi maf", 1000), ("LAMPE nsf", 10_000), ("sbi maf", 10_000),
+    ("BayesFlow", 10_000), ("5 × sbi maf", 10_000), ("sbi fmpe", 1000),
 )  # fmt: skip
+DEEP = {("sbi nsf", "two_moons"), ("sbi nsf", "gaussian_linear")}  # 3000 simulations, and repair
 
 
 def plan() -> list[tuple[str, str, int]]:
@@ -48,13 +49,8 @@ def record(estimator: str, problem: str, n_train: int, draws: Path | None) -> di
         sample = (
             trained(estimator, about, n_train, epochs=EPOCHS[n_train]) if n_train else exact(about)
         )
-        found = judged(
-            about,
-            sample,
-            repairs=estimator == "sbi nsf" and about.n_dims == 2,
-            many=about.n_dims == 2,
-            keep=keep,
-        )
+        deep = (estimator, problem) in DEEP
+        found = judged(about, sample, many=deep, repairs=deep, keep=keep)
     return {"estimator": estimator, "problem": problem, "n_train": n_train, **found}
 
 

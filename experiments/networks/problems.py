@@ -254,7 +254,8 @@ def _slcp_draws_of(x: Array, n_draws: int, rng: Generator) -> Array:
     step = abs(draws[:, 2:]).std(axis=0) + 0.01
     for _ in range(_N_STEPS):
         proposed = draws.copy()
-        proposed[:, 2:] += step * rng.normal(size=(n_draws, 3))
+        scale = step * rng.choice([1.0, 0.3, 0.1], (n_draws, 1))
+        proposed[:, 2:] += scale * rng.normal(size=(n_draws, 3))
         proposed, new = _slcp_filled(proposed, x, rng)
         better = np.log(rng.uniform(size=n_draws)) < new - values
         draws[better], values[better] = proposed[better], new[better]

@@ -1,6 +1,5 @@
 """The trial of networks, with two of them that are barely trained."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
