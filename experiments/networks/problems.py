@@ -179,6 +179,7 @@ MOONS = Problem(
 _SIDE = 3.0
 _N_POINTS = 4
 _N_STEPS = 30
+_STEPS = np.array([0.4, 0.4, 0.8])
 
 
 def _covariance(theta: Array) -> tuple[Array, Array, Array]:
@@ -211,20 +212,35 @@ def _spread(n_log2: int = 15) -> Array:
     return np.concatenate([np.zeros((len(unit), 2)), _SIDE * (2 * unit - 1)], axis=1)
 
 
+def _cut(mean: Array, sd: Array, rng: Generator) -> tuple[Array, Array]:
+    """Return draws of normals that are cut off by the box, and the logarithm of what is inside."""
+    low, high = (-_SIDE - mean) / sd, (_SIDE - mean) / sd
+    # Invert in the lower tail, where the quantile function is precise.
+    sign = np.where(mean > 0, 1, -1)
+    below = ndtr(np.where(sign > 0, low, -high))
+    inside = ndtr(np.where(sign > 0, high, -low)) - below
+    z = sign * ndtri(below + inside * rng.uniform(size=len(mean)))
+    with np.errstate(divide="ignore"):
+        return np.clip(mean + sd * z, -_SIDE, _SIDE), np.log(inside)
+
+
 def _slcp_filled(theta: Array, x: Array, rng: Generator) -> tuple[Array, Array]:
     """Return parameters with a mean that is drawn given the covariance, and log-weights.
 
     The average of the weights over the box is the integral of the likelihood.
     """
     points = x.reshape(_N_POINTS, 2)
-    a, b, ab = _products(points - points.mean(axis=0))
-    noise = rng.normal(size=(len(theta), 1, 2)) / np.sqrt(_N_POINTS)
-    mean = points.mean(axis=0) + _coloured(theta, noise)[:, 0]
-    theta = np.concatenate([mean, theta[:, 2:]], axis=1)
-    trace, log_det = _distances(theta, a, b, ab)
+    centre = points.mean(axis=0)
+    first, second, rho = _covariance(theta)
+    sds = first / np.sqrt(_N_POINTS), second / np.sqrt(_N_POINTS)
+    m0, in_first = _cut(np.full(len(theta), centre[0]), sds[0], rng)
+    given = centre[1] + rho * sds[1] * (m0 - centre[0]) / sds[0]
+    m1, in_second = _cut(given, sds[1] * np.sqrt(1 - rho**2), rng)
+    trace, log_det = _distances(theta, *_products(points - centre))
     constant = (_N_POINTS - 1) * np.log(2 * np.pi) + np.log(_N_POINTS) - 3 * np.log(2 * _SIDE)
-    weights = -0.5 * trace - (_N_POINTS - 1) / 2 * log_det - constant
-    return theta, np.where((abs(theta) <= _SIDE).all(axis=1), weights, -np.inf)
+    weights = in_first + in_second - 0.5 * trace - (_N_POINTS - 1) / 2 * log_det - constant
+    filled = np.concatenate([m0[:, None], m1[:, None], theta[:, 2:]], axis=1)
+    return filled, np.where((abs(theta[:, 2:]) <= _SIDE).all(axis=1), weights, -np.inf)
 
 
 def _products(about: Array) -> tuple[Array, Array, Array]:
@@ -251,13 +267,15 @@ def _slcp_draws_of(x: Array, n_draws: int, rng: Generator) -> Array:
     weights = np.exp(log_weights - log_weights.max())
     chosen = rng.choice(len(theta), n_draws, p=weights / weights.sum())
     draws, values = theta[chosen], log_weights[chosen]
-    step = abs(draws[:, 2:]).std(axis=0) + 0.01
     for _ in range(_N_STEPS):
+        # Four points give a scale to within a factor, so scales take steps in their logarithm.
+        steps = rng.choice([1.0, 0.3, 0.1], (n_draws, 1)) * rng.normal(size=(n_draws, 3)) * _STEPS
         proposed = draws.copy()
-        scale = step * rng.choice([1.0, 0.3, 0.1], (n_draws, 1))
-        proposed[:, 2:] += scale * rng.normal(size=(n_draws, 3))
+        proposed[:, 2:4] *= np.exp(steps[:, :2])
+        proposed[:, 4] += steps[:, 2]
         proposed, new = _slcp_filled(proposed, x, rng)
-        better = np.log(rng.uniform(size=n_draws)) < new - values
+        gain = new - values + steps[:, :2].sum(axis=1)
+        better = np.log(rng.uniform(size=n_draws)) < gain
         draws[better], values[better] = proposed[better], new[better]
     return draws
 
