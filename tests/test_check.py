@@ -189,11 +189,17 @@ SENTENCES = {
     "have a skewness of 0.30 [0.20, 0.40] among them": Finding(
         Kind.SKEWED, ("mass",), 0.01, size=SIZE, direction="below"
     ),
-    "wrong tails: the tails of the draws are too heavy; the truths have an excess kurtosis of "
-    "0.30 [0.20, 0.40] among them": Finding(Kind.TAILS, (), 0.01, size=SIZE, direction="heavy"),
+    "wrong tails: the tails of the draws are too heavy, or the draws fill a gap between modes; "
+    "the truths have an excess kurtosis of 0.30 [0.20, 0.40] among them": Finding(
+        Kind.TAILS, (), 0.01, size=SIZE, direction="heavy"
+    ),
+    "wrong tails in mass: the tails of the draws are too light, or the draws are too few in the "
+    "middle; the truths have an excess kurtosis of 0.30 [0.20, 0.40] among them": Finding(
+        Kind.TAILS, ("mass",), 0.01, size=SIZE, direction="light"
+    ),
     "bias of mass depends on x[1]: the draws lie 0.30 [0.20, 0.40] posterior sd below the truths "
-    "where that is lowest, and where they should where it is highest (thirds of the "
-    "simulations)": Finding(
+    "where that is lowest, and within 0.30 posterior sd of the truths where it is highest (thirds "
+    "of the simulations)": Finding(
         Kind.BIAS_BY_DATA, ("mass",), 0.01, size=SIZE, where="x[1]", trend=trend("bias", "mass")
     ),
     "width depends on its posterior mean: the truths scatter -0.30 [-0.40, -0.20] times as widely "
