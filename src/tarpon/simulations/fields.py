@@ -101,6 +101,10 @@ def hint(got: Shape, n_sims: int, shape: Shape) -> str:
         shape: The shape of one truth.
     """
     wanted = (n_sims, *shape)
+    if len(shape) > 1 and got == shape:
+        return " `samples` and `theta` look swapped: draws come first."
+    if len(shape) > 1 and n_sims == 1 and got[1:] == shape:
+        return " `theta` may have an axis too many: try `theta[0]`."
     if got == wanted:
         return " If there is one draw a simulation, pass `samples[None]`."
     return (
@@ -110,6 +114,19 @@ def hint(got: Shape, n_sims: int, shape: Shape) -> str:
         or " Draws come first, then simulations, then "
         + ("the axes of the field." if len(shape) > 1 else "parameters.")
     )
+
+
+def flattened(points: Any, shape: Shape) -> Any:
+    """Return points with the axes of a field as one, where they have them; others as they are."""
+    n = len(shape)
+    if n < 2 or tuple(points.shape[-n:]) != tuple(shape):
+        return points
+    return points.reshape(*points.shape[:-n], prod(shape))
+
+
+def unflattened(points: Any, shape: Shape) -> Any:
+    """Return flat points with the axes of a field; all others as they are."""
+    return points.reshape(*points.shape[:-1], *shape) if len(shape) > 1 else points
 
 
 def _about_order(got: Shape, wanted: Shape) -> str:
