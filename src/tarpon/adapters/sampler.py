@@ -103,9 +103,10 @@ def problem(
         arguments.above_zero("time_limit", time_limit)
     if progress is not None:
         arguments.function("progress", progress, "a function (stage, n_done, n_total)")
-    truths = shapes.truths(shapes.array("theta", theta))
-    shapes.something_to_rank(truths.shape[1], None)
-    shapes.names(names, truths.shape[1])
+    truths = shapes.array("theta", theta)
+    shapes.something_to_rank(shapes.truths(truths).shape[1], None)
+    truths = truths[:, None] if truths.ndim == 1 else truths
+    shapes.names(names, truths.shape[1:])
     arguments.affordable(
         8.0 * truths.size * arguments.positive("n_draws", n_draws),
         f"`n_draws` = {arguments.shown(n_draws)} for each of {len(truths)} simulations",

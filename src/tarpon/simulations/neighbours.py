@@ -13,7 +13,7 @@ import numpy as np
 from .._base import arrays
 from .._base.arrays import Results, joined
 from .._base.types import Array, ArrayLike, Floats, Ints
-from . import passes, shapes
+from . import fields, passes, shapes
 
 if TYPE_CHECKING:
     from . import Simulations
@@ -179,7 +179,7 @@ def features(
             )
     z, columns = _standardised(every.reshape(len(every), -1).astype(float))
     if len(columns) <= MOST_FEATURES:
-        return z, [shapes.place(every.shape[1:], int(k), label) for k in columns]
+        return z, [fields.place(every.shape[1:], int(k), label) for k in columns]
     leading = [f"principal component {k + 1} of {label}" for k in range(MOST_FEATURES)]
     return _principal(z), [*leading, f"the rest of {label}"]
 

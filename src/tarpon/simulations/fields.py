@@ -1,0 +1,175 @@
+"""Fields: posteriors over images, maps and time series, which have axes of their own.
+
+Points are flat everywhere, `(n_draws, n_sims, n_dims)`. What is here names their cells by place,
+and tells which axis is where when shapes do not fit.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from math import prod
+from typing import Any, overload
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Places(Sequence[str]):
+    """The names of all cells of a field by their places, made only when they are asked for.
+
+    Arguments:
+        shape: The shape of the field.
+        axes: Names of its axes, if they have any.
+        label: The name of the field.
+
+    Example:
+        >>> names = Places((8, 8))
+        >>> names[38], len(names), names.index("theta[4, 6]")
+        ('theta[4, 6]', 64, 38)
+        >>> Places((8, 8), ("lat", "lon"))[38]
+        'theta[lat=4, lon=6]'
+    """
+
+    shape: Shape
+    axes: tuple[str, ...] = ()
+    label: str = "theta"
+
+    def __len__(self) -> int:
+        return prod(self.shape)
+
+    @overload
+    def __getitem__(self, k: int) -> str: ...
+    @overload
+    def __getitem__(self, k: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, k: int | slice) -> str | tuple[str, ...]:
+        if isinstance(k, slice):
+            return tuple(self[j] for j in range(*k.indices(len(self))))
+        return place(self.shape, range(len(self))[k], self.label, self.axes)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[k] for k in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Places):
+            return vars(self) == vars(other)
+        return isinstance(other, tuple | list) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
+
+def place(shape: Shape, cell: int, label: str, axes: Sequence[str] = ()) -> str:
+    """Return the name of a number in data of a shape, for example `x[3]` or `x[4, 6]`."""
+    if prod(shape) == 1:
+        return label
+    at = [str(k) for k in np.unravel_index(cell, shape)]
+    if axes:
+        at = [f"{axis}={k}" for axis, k in zip(axes, at, strict=True)]
+    return f"{label}[{', '.join(at)}]"
+
+
+def described(shape: Shape) -> str:
+    """Return how many parameters there are, or what the fields look like, in words."""
+    if len(shape) > 1:
+        return f"fields of {size(shape)}"
+    return parameters(prod(shape))
+
+
+def size(shape: Shape) -> str:
+    """Return a shape in words, for example `8 x 16`."""
+    return " x ".join(map(str, shape))
+
+
+def parameters(n: int) -> str:
+    """Return a number of parameters in words."""
+    return f"{n} parameter{'s' * (n != 1)}"
+
+
+def listed(*sizes: Any) -> str:
+    """Return sizes the way that a shape is printed, some of them by name."""
+    return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
+
+
+def hint(got: Shape, n_sims: int, shape: Shape) -> str:
+    """Return what seems to be wrong with draws of a shape, and what to do.
+
+    Arguments:
+        got: The shape of the draws, which does not fit.
+        n_sims: The number of truths.
+        shape: The shape of one truth.
+    """
+    wanted = (n_sims, *shape)
+    if got == wanted:
+        return " If there is one draw a simulation, pass `samples[None]`."
+    return (
+        _about_order(got, wanted)
+        or _about_axes(got, n_sims, shape)
+        or _about_sizes(got, n_sims, shape)
+        or " Draws come first, then simulations, then "
+        + ("the axes of the field." if len(shape) > 1 else "parameters.")
+    )
+
+
+def _about_order(got: Shape, wanted: Shape) -> str:
+    """Return how axes seem to be ordered, if another order would fit."""
+    if len(got) != len(wanted) + 1:
+        return ""
+    n = len(got)
+    if (got[0], *got[2:]) == wanted:
+        return " Its first two axes look swapped: try `samples.swapaxes(0, 1)`."
+    if got[:-1] == wanted:
+        return " Its draws look last: try `np.moveaxis(samples, -1, 0)`."
+    cells = got[2:], wanted[1:]
+    if got[1] == wanted[0] and sorted(cells[0]) == sorted(cells[1]):
+        found = f" The draws are fields of {size(cells[0])}, and the truths of {size(cells[1])}: "
+        if n == 4:
+            return found + "if they are transposed, try `samples.swapaxes(-1, -2)`."
+        order = _order(got, wanted, (0, 1))
+        return found + f"if their axes are in another order, try `samples.transpose{order}`."
+    order = _order(got, wanted, ())
+    return f" Its axes look out of order: try `samples.transpose{order}`." if order else ""
+
+
+def _order(got: Shape, wanted: Shape, first: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return an order of axes in which all but the first are the wanted ones; None if none is."""
+    if len(got) > 6:
+        return None
+    every = (order for order in permutations(range(len(got))) if order[: len(first)] == first)
+    fits = (order for order in every if tuple(got[k] for k in order[1:]) == wanted)
+    return next(fits, None)
+
+
+def _about_axes(got: Shape, n_sims: int, shape: Shape) -> str:
+    """Return which axes seem to be missing, or too many."""
+    n_cells, field = prod(shape), len(shape) > 1
+    if field and got[1:] == shape:
+        return " The axis of the simulations is missing: draws of all of them are needed."
+    if field and got[1:] == (n_sims, n_cells):
+        return f" The draws are flat: try `samples.reshape{(*got[:2], *shape)}`."
+    if got[1:2] != (n_sims,):
+        return ""
+    if not field and len(got) > 3 and prod(got[2:]) == n_cells:
+        return f" The truths are flat: try `theta.reshape{(n_sims, *got[2:])}`."
+    if len(got) != len(shape) + 2 and _without_ones(got[2:]) == _without_ones(shape):
+        return (
+            f" They differ in axes of length 1, of one channel, say: try "
+            f"`samples.reshape{(*got[:2], *shape)}`."
+        )
+    return ""
+
+
+def _about_sizes(got: Shape, n_sims: int, shape: Shape) -> str:
+    """Return in which number draws and truths seem to differ."""
+    if len(got) == len(shape) + 2 and got[2:] == shape:
+        return f" There are {got[1]} simulations of draws but {n_sims} truths."
+    if got[1:2] != (n_sims,) or len(got) < 3:
+        return ""
+    if len(got) > 3 or len(shape) > 1:
+        return f" The draws are {described(got[2:])}, and the truths {described(shape)}."
+    return f" The draws have {parameters(got[2])}, and the truths {shape[0]}."
+
+
+def _without_ones(shape: Shape) -> Shape:
+    return tuple(n for n in shape if n != 1)
