@@ -209,6 +209,11 @@ _TOGETHER = (
     "Draw all parameters jointly, and use a more flexible estimator",
     "correlations",
 )
+_SCALES = (
+    "a network or a loss that smooths, too few steps of a sampler, or a prior with another spectrum",
+    "Look at `check.evidence.bands`, and compare the spectra of truths and draws",
+    "fields",
+)
 _UNUSED = (
     "a network that has not learned from the data, summaries that lose them, or draws that belong "
     "to another observation",
@@ -253,6 +258,16 @@ _USUAL = {
     Kind.CORRELATION: _TOGETHER,
     Kind.COMBINATION: _TOGETHER,
     Kind.DEPENDENCE: _TOGETHER,
+    Kind.POWER: _SCALES,
+    Kind.SCALES: _SCALES,
+    Kind.ANISOTROPY: _SCALES,
+    Kind.PHASES: (
+        "maps that are shifted, flipped or transposed, or a network that paints details of its "
+        "own where the data have some",
+        "Compare the draws of one observation with its truth, cell by cell",
+        "fields",
+    ),
+    Kind.CELLS: _SHAPE,
     Kind.ROUNDED: (
         "draws or truths that were rounded, or stored in fewer digits",
         "Store both in the same precision, and check again",

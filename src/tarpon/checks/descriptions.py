@@ -14,8 +14,10 @@ from .._base.types import Array, Floats
 from ..ranks import proportion
 from ..simulations import Simulations, alerts
 from .confounders import Remaining
+from .fields import Field
 from .flaws import Finding, Kind
 from .parameters import Effects
+from .patches import Patch, patches
 from .statistics import adjusted, standardise
 from .swaps import Sums
 from .trends import Trends, label
@@ -35,13 +37,20 @@ class Rejected:
     trends: Trends
     data: Array | None
     level: float
+    field: Field | None = None
 
     @classmethod
     def of(
-        cls, sims: Simulations, sums: Sums, effects: Effects, data: Array | None, level: float
+        cls,
+        sims: Simulations,
+        sums: Sums,
+        effects: Effects,
+        data: Array | None,
+        level: float,
+        field: Field | None = None,
     ) -> "Rejected":
         trends = Trends.of(sims, sums, effects, data, label(sims, data))
-        return cls(sims, sums, effects, trends, data, level)
+        return cls(sims, sums, effects, trends, data, level, field)
 
     @cached_property
     def chained(self) -> bool:
@@ -72,6 +81,7 @@ class Candidate:
         bias: For a bias that follows something: the parameter, and what it follows.
         simple: Whether what it follows is one feature, rather than a product.
         by_value: Whether it was found among parameters that take few values.
+        by_scale: Whether it was found at some scales of fields.
     """
 
     finding: Finding
@@ -79,6 +89,7 @@ class Candidate:
     bias: tuple[int, Floats] | None = None
     simple: bool = True
     by_value: bool = False
+    by_scale: bool = False
 
 
 # Describes a flaw with a p-value; nothing if a closer look shows nothing.
@@ -93,6 +104,8 @@ def remaining(p_value: Callable[[Remaining], float]) -> Left:
 def biased(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe shifts, of each parameter that is shifted on its own, or of the worst."""
     shifts = rejected.sums.moments["marginals"][: rejected.sums.n_rows, 0]
+    if rejected.field is not None:
+        return _shifted_patches(rejected, shifts, p_value)
     found = []
     for sign, ks in _failing(shifts, rejected.level).items():
         sizes = {k: rejected.effects.bias(k) for k in ks}
@@ -118,6 +131,28 @@ def _shifted(
     )  # fmt: skip
 
 
+def _shifted_patches(rejected: Rejected, shifts: Floats, p_value: float) -> list[Candidate]:
+    """Describe shifts of a field, patch by patch."""
+    found = []
+    for patch in _patches(rejected, shifts):
+        size = _mean(-rejected.effects.z[:, patch.cells].mean(axis=1))
+        finding = Finding(
+            Kind.BIASED, rejected.names(*patch.cells), p_value,
+            size=size, unit="posterior sd", expected=0.0,
+            direction="above" if size.value > 0 else "below", where=patch.where,
+        )  # fmt: skip
+        found.append(Candidate(finding))
+    return found
+
+
+def _patches(rejected: Rejected, values: Floats) -> list[Patch]:
+    """Return the largest patches of a field that fail, or the cell that is farthest off."""
+    sims, field = rejected.sims, rejected.field
+    assert field is not None
+    size = tuple(n / m for n, m in zip(field.shape, sims.shape, strict=True))
+    return patches(values, sims.shape, rejected.level, size)
+
+
 def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe wrong widths: of all parameters if they are alike, otherwise of those that fail."""
     single = rejected.sums.moments["marginals"][: rejected.sums.n_rows, 1]
@@ -128,6 +163,8 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     whole = rejected.effects.width()
     if everywhere and (_alike(single, whole.value) or not failing):
         return _widths(rejected, (), (whole,), sign, p_value)
+    if rejected.field is not None:
+        return _wide_patches(rejected, single, p_value)
     found = []
     for side, ks in (failing or {sign: [k]}).items():
         sizes = {k: rejected.effects.width(k) for k in ks}
@@ -137,6 +174,16 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
             if min(side * (size.low - 1), side * (size.high - 1)) > 0
         ]
         found += _widths(rejected, clear, tuple(sizes[k] for k in clear), side, p_value)
+    return found
+
+
+def _wide_patches(rejected: Rejected, single: Floats, p_value: float) -> list[Candidate]:
+    """Describe wrong widths of a field, patch by patch."""
+    found = []
+    for patch in _patches(rejected, single):
+        size = rejected.effects.width_of(patch.cells)
+        of_patch = _widths(rejected, patch.cells.tolist(), (size,), patch.sign, p_value)
+        found += [replace(c, finding=replace(c.finding, where=patch.where)) for c in of_patch]
     return found
 
 

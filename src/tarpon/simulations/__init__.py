@@ -475,6 +475,26 @@ def redrawn(sims: Simulations, samples: Array) -> Simulations:
     return part
 
 
+def averaged(
+    sims: Simulations, samples: Array, theta: Array, starts: Sequence[Ints]
+) -> Simulations:
+    """Return simulations of fields with the averages of blocks of cells in place of cells.
+
+    Arguments:
+        sims: The simulations.
+        samples: The averages of the draws, `(n_draws, n_sims, n_blocks)`.
+        theta: Those of the truths, `(n_sims, n_blocks)`.
+        starts: Where blocks begin along each axis.
+    """
+    names = fields.blocks(sims.shape, starts)
+    shape = tuple(map(len, starts))
+    part = sims._with(samples=samples, theta=theta, names=names, shape=shape)
+    part._known.centres, part._known.box = None, None
+    if part._whole:
+        part._know_box(*shapes.pooled_box(samples, theta))
+    return part
+
+
 def warn_of_dropping(sims: Simulations) -> None:
     """Warn if dropping depends on the simulations that were dropped."""
     if (warning := dropping_warning(sims)) is not None:

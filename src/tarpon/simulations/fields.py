@@ -6,7 +6,7 @@ and tells which axis is where when shapes do not fit.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, product
 from math import prod
 from typing import Any, overload
 
@@ -68,6 +68,21 @@ def place(shape: Shape, cell: int, label: str, axes: Sequence[str] = ()) -> str:
     if axes:
         at = [f"{axis}={k}" for axis, k in zip(axes, at, strict=True)]
     return f"{label}[{', '.join(at)}]"
+
+
+def blocks(shape: Shape, starts: Sequence[Any], label: str = "theta") -> tuple[str, ...]:
+    """Return the names of blocks of cells, for example `theta[4:8, 0:4]`.
+
+    Arguments:
+        shape: The shape of the field.
+        starts: Where blocks begin along each axis.
+        label: The name of the field.
+    """
+    ranges = [
+        [f"{a}:{b}" if b > a + 1 else f"{a}" for a, b in zip(low, [*low[1:], n], strict=True)]
+        for low, n in zip(starts, shape, strict=True)
+    ]
+    return tuple(f"{label}[{', '.join(at)}]" for at in product(*ranges))
 
 
 def described(shape: Shape) -> str:
