@@ -74,6 +74,28 @@ _READ_TREND = {
     ),
 }
 
+_READ_MAP = (
+    "Red: the draws lie above the truths, are too narrow, or hold too few truths. Blue: the "
+    "opposite. Outlined cells are significant, by exact p-values adjusted for all cells: accurate "
+    "posteriors have no outline at all with the confidence of the check."
+)
+_READ_LINE = (
+    "With 95% intervals. Red dots are significant, by exact p-values adjusted for all cells."
+)
+_READ_SPECTRUM = (
+    "All dots of an accurate posterior lie in the grey band with its probability. Above one, the "
+    "draws have too little power at this scale: they are too smooth. Below one, they have too "
+    "much. Filled dots are significant, adjusted for the number of bands."
+)
+_READ_EXAMPLES = (
+    "The simulations with the smallest, the median and the largest residual: the truth about the "
+    "posterior mean, in posterior sd. Residuals of accurate posteriors look like noise of sd one, "
+    "without structure that follows the truth."
+)
+_MAPPED = {Kind.BIASED: "bias", Kind.OVERCONFIDENT: "width", Kind.UNDERCONFIDENT: "width"}
+_MOST_CELLS = 20  # in the table behind a map
+SPECTRUM = "Power at every scale"
+
 
 @dataclass(frozen=True)
 class Row:
@@ -306,12 +328,74 @@ def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
             own = [result for result in evidence.joint if result.names == (finding.where,)]
             title = ranks_title(finding.where or "")
             return _ranks(own[0], key, title, words.holds(own[0])) if own else None
-        case Kind.ROUNDED | Kind.VALUES:
+        case Kind.ROUNDED | Kind.VALUES | Kind.CELLS:
             return None
+        case Kind.POWER | Kind.SCALES | Kind.PHASES | Kind.ANISOTROPY:
+            return spectrum(check, key)
+    if evidence.places is not None and finding.kind in _MAPPED:
+        return error_map(check, _MAPPED[finding.kind], key)
     if finding.parameters and finding.kind is not Kind.COMBINATION:
         score = evidence.marginals.names.index(finding.parameters[0])
         return ranks(check, score, key)
     return coverage(evidence.joint, key) if evidence.joint else None
+
+
+def error_map(check: Check, kind: str, key: str) -> Figure:
+    """Return the bias, width or coverage of every cell of a field."""
+    shown = plots.errors_of_cells(check, kind)
+    failed = [p for p in check.parameters if p.p_value <= check.level]
+    worst = sorted(failed, key=lambda p: p.p_value)[:_MOST_CELLS]
+    names = ", ".join(p.name for p in worst) + ", …" * (len(failed) > len(worst))
+    about = f"{len(failed)} of {len(check.parameters)} significant{': ' * bool(failed)}{names}"
+    name = "coverage_68" if kind == "coverage" else kind
+    columns = shown.value.shape[-1] if shown.value.ndim > 1 else 1.0
+    rows = (((p.name, str(getattr(p, name))), float(columns), 0.0) for p in worst)
+    read = _READ_LINE if shown.value.ndim == 1 else _READ_MAP
+    return made(
+        lambda ax: plots.map_of_cells(shown, ax),
+        key,
+        (f"{kind.capitalize()} of every cell", about, read),
+        ("Cell", kind.capitalize()),
+        rows,
+    )
+
+
+def spectrum(check: Check, key: str) -> Figure:
+    """Return the power of the truths over that of the draws in every band of a field."""
+    bands = check.evidence.bands
+    wrong = [band.name for band in bands if band.p_value <= check.level]
+    about = f"Bands that fail: {', '.join(wrong) or 'none'}"
+    rows = (
+        (
+            (band.name, str(band.power), f"{band.accurate[0]:.2f} to {band.accurate[1]:.2f}"),
+            float(k),
+            band.power.value,
+        )
+        for k, band in enumerate(bands)
+    )
+    return made(
+        lambda ax: plots.spectrum(check, ax=ax),
+        key,
+        (SPECTRUM, about, _READ_SPECTRUM),
+        ("Band", "Power, truths / draws", f"{1 - check.level:.0%} band"),
+        rows,
+    )
+
+
+def examples(check: Check, key: str) -> Figure:
+    """Return the simulations with the smallest, the median and the largest residual."""
+    found, places = check.evidence.examples, check.evidence.places
+    assert places is not None
+    about = "; ".join(f"simulation {one.place} by {one.misfit:.2f} sd" for one in found)
+
+    def draw(ax: Axes) -> None:
+        figure = ax.figure
+        ax.remove()
+        plots.examples(figure, found, places)
+
+    size = (8.4, 5.2) if found[0].truth.ndim == 1 else (8.4, 7.0)
+    return made(draw, key, ("Single simulations", f"Residuals: {about}", _READ_EXAMPLES),
+                ("", ""), (), size)  # fmt: skip
 
 
 def single(result: Result, *scores: int) -> Result:

@@ -486,7 +486,7 @@ def averaged(
         theta: Those of the truths, `(n_sims, n_blocks)`.
         starts: Where blocks begin along each axis.
     """
-    names = fields.blocks(sims.shape, starts)
+    names = fields.blocks(sims.names, sims.shape, starts)
     shape = tuple(map(len, starts))
     part = sims._with(samples=samples, theta=theta, names=names, shape=shape)
     part._known.centres, part._known.box = None, None
