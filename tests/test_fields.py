@@ -73,7 +73,7 @@ class TestHints:
         ("moved", "text"),
         [
             (np.moveaxis(SAMPLES, 0, -1), r"draws look last: try `np.moveaxis\(samples, -1, 0\)`"),
-            (SAMPLES.transpose(2, 3, 0, 1), r"out of order: try `samples.transpose\(2, 3, 0, 1\)`"),
+            (SAMPLES.transpose(2, 3, 0, 1), r"try `samples.transpose\(2, 3, 0, 1\)`"),
             (SAMPLES[:, 0], "axis of the simulations is missing"),
             (SAMPLES.reshape(9, 20, 24), r"flat: try `samples.reshape\(9, 20, 4, 6\)`"),
             (SAMPLES[0], r"one draw a simulation, pass `samples\[None\]`"),

@@ -35,9 +35,10 @@ def from_sampler(
     The random numbers of a simulation depend on the seed and its index only, not on the workers.
 
     Arguments:
-        sampler: Function that returns draws `(n_draws, n_dims)`, or fields `(n_draws, *shape)`. It is called with an observation
-            `x[i]`, the number of draws, and a `numpy.random.Generator` if it has a parameter
-            `rng`, or a third parameter without a default.
+        sampler: Function that returns draws `(n_draws, n_dims)`, or fields `(n_draws, *shape)`. It
+            is called with an observation `x[i]`, the number of draws, and a
+            `numpy.random.Generator` if it has a parameter `rng`, or a third parameter without a
+            default.
         theta: True parameters `(n_sims, n_dims)`, or fields `(n_sims, *shape)`.
         x: Observations, of shape `(n_sims, ...)`.
         n_draws: Number of draws per simulation.

@@ -109,7 +109,7 @@ class Evidence:
         bands: Of fields, the power and the width of the truths over those of the draws in every
             band, smallest scales first, with exact simultaneous limits for accurate posteriors.
         places: Of fields, the places of the cells, or blocks of cells, that are parameters.
-        examples: Of fields, the simulations with the smallest, the median and the largest residual.
+        examples: Of fields, the simulations with the smallest, median and largest residual.
     """
 
     marginals: Result

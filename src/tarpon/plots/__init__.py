@@ -14,10 +14,9 @@ from .._base import arguments, formulas
 from .._base.text import Estimate
 from .._base.types import Floats
 from ..verdict import normal_scores
-from ._fields import KINDS, Shown, example, examples, maps, spectrum
-from ._fields import panel as map_of_cells
 from ._local import along, map, near, side_by_side
 from ._shared import BAND, COLORS, DASHES, axes_of, shows, typeset
+from .fields import example, maps, spectrum
 
 if TYPE_CHECKING:
     from ..checks import Check
@@ -44,8 +43,6 @@ __all__ = [
     "spectrum",
     "trend",
 ]
-
-errors_of_cells = Shown.of
 
 _MOST_LABELS = 8
 _MOST_DIGITS = 4  # of percentages

@@ -7,7 +7,6 @@ from itertools import count
 
 import numpy as np
 
-from .. import plots
 from .._base.formulas import plain
 from .._base.text import Estimate
 from .._base.types import Floats
@@ -18,17 +17,19 @@ from ..checks.parameters import Parameter
 from ..checks.values import Value
 from ..local.near import Near
 from ..local.where import Where
+from ..plots.fields import KINDS
 from ..simulations.fields import size
 from ._figures import (
     EFFECTS,
     JOINT,
+    SPECTRUM,
     Figure,
     coverage,
     differences,
     effects,
-    notch,
     error_map,
     examples,
+    notch,
     of_finding,
     pair,
     ranks,
@@ -239,12 +240,18 @@ class Chapter:
 
     @cached_property
     def maps(self) -> list[Figure]:
-        """The errors of every cell of a field, and the power at every scale, once each."""
+        """The errors of every cell of a field that no finding shows."""
         if not self.is_field:
             return []
-        drawn = [error_map(self.check, kind, next(self._keys)) for kind in plots.KINDS]
-        drawn.append(spectrum(self.check, next(self._keys)))
+        drawn = [error_map(self.check, kind, next(self._keys)) for kind in KINDS]
         return [figure for figure in drawn if figure.shows not in self.shown]
+
+    @cached_property
+    def spectrum(self) -> Figure | None:
+        """The power at every scale of a field, unless a finding shows it."""
+        if not self.is_field or SPECTRUM in self.shown:
+            return None
+        return spectrum(self.check, next(self._keys))
 
     @cached_property
     def examples(self) -> Figure | None:

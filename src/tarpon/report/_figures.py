@@ -13,6 +13,8 @@ from .._base.text import stated
 from ..checks import Check, words
 from ..checks.evidence import Pair
 from ..checks.flaws import Finding, Kind, Trend
+from ..plots.fields import RIGHT, Shown, panel
+from ..plots.fields import examples as draw_examples
 from ..ranks import Ranks
 from ..results import Result
 from ..verdict import Reading
@@ -22,6 +24,7 @@ _SIZE = (4.4, 3.2)
 _SQUARE = (3.5, 3.3)
 _TALL = (4.4, 4.0)
 _SMALL = (2.15, 1.7)
+_WIDE = 500  # units of a figure that does not leave room for words beside it
 _LEVELS = np.linspace(0, 1, 21)
 JOINT, EFFECTS = "Coverage of joint regions", "Bias and width"
 
@@ -131,6 +134,11 @@ class Figure:
     rows: tuple[Row, ...]
     width: float
     shows: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether it needs the whole width of the page."""
+        return self.width > _WIDE
 
     @property
     def points(self) -> str:
@@ -342,20 +350,22 @@ def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
 
 def error_map(check: Check, kind: str, key: str) -> Figure:
     """Return the bias, width or coverage of every cell of a field."""
-    shown = plots.errors_of_cells(check, kind)
-    failed = [p for p in check.parameters if p.p_value <= check.level]
-    worst = sorted(failed, key=lambda p: p.p_value)[:_MOST_CELLS]
-    names = ", ".join(p.name for p in worst) + ", …" * (len(failed) > len(worst))
-    about = f"{len(failed)} of {len(check.parameters)} significant{': ' * bool(failed)}{names}"
+    shown = Shown.of(check, kind)
+    n_failed = sum(p.p_value <= check.level for p in check.parameters)
+    about = f"{n_failed} of {len(check.parameters)} parameters are significant"
     name = "coverage_68" if kind == "coverage" else kind
-    columns = shown.value.shape[-1] if shown.value.ndim > 1 else 1.0
-    rows = (((p.name, str(getattr(p, name))), float(columns), 0.0) for p in worst)
+    sizes = {k: getattr(p, name) for k, p in enumerate(check.parameters) if shown.is_drawn(k)}
+    worst = sorted(sizes, key=lambda k: -abs(sizes[k].value - RIGHT[kind]))[:_MOST_CELLS]
+    rows = []
+    for k in worst:
+        *_, y, x = (sizes[k].value, *shown.middle(k))
+        rows.append(((check.parameters[k].name, str(sizes[k])), x, y))
     read = _READ_LINE if shown.value.ndim == 1 else _READ_MAP
     return made(
-        lambda ax: plots.map_of_cells(shown, ax),
+        lambda ax: panel(shown, ax),
         key,
         (f"{kind.capitalize()} of every cell", about, read),
-        ("Cell", kind.capitalize()),
+        ("Farthest off", kind.capitalize()),
         rows,
     )
 
@@ -391,7 +401,7 @@ def examples(check: Check, key: str) -> Figure:
     def draw(ax: Axes) -> None:
         figure = ax.figure
         ax.remove()
-        plots.examples(figure, found, places)
+        draw_examples(figure, found, places)
 
     size = (8.4, 5.2) if found[0].truth.ndim == 1 else (8.4, 7.0)
     return made(draw, key, ("Single simulations", f"Residuals: {about}", _READ_EXAMPLES),

@@ -48,11 +48,11 @@ class Simulations:
     r"""Truths :math:`\theta^*_i`, draws :math:`\theta_{ij}` and observations :math:`x_i`.
 
     Arrays are validated here, once; nothing is modified, clipped or dropped silently. For a single
-    parameter the last axis may be left out. Fields, that is images, maps and time series of several
-    channels, have more axes: `samples (n_draws, n_sims, *shape)` and `theta (n_sims, *shape)`. They
-    are kept flat, and `shape` is the shape of one of them. Arrays that are not in memory
-    (memory-mapped, HDF5, Zarr, netCDF, xarray, Dask) are read and validated a few simulations at a
-    time, when a test needs them.
+    parameter the last axis may be left out. Fields, that is images, maps and time series of
+    several channels, have more axes: `samples (n_draws, n_sims, *shape)` and
+    `theta (n_sims, *shape)`. They are kept flat, and `shape` is the shape of one of them. Arrays
+    that are not in memory (memory-mapped, HDF5, Zarr, netCDF, xarray, Dask) are read and validated
+    a few simulations at a time, when a test needs them.
 
     Samples on a device (torch, JAX, CuPy) stay there, and the truths are moved to them. Arrays on
     the CPU are not copied, except that bfloat16, which NumPy lacks, becomes float32.

@@ -34,7 +34,7 @@ _LABELS = {
     "width": "Scatter of the truths / width of the draws",
     "coverage": "Truths in the central 68 % of the draws",
 }
-_RIGHT = {"bias": 0.0, "width": 1.0, "coverage": 0.68}
+RIGHT = {"bias": 0.0, "width": 1.0, "coverage": 0.68}
 _MOST = 0.995  # the share of cells whose errors the colours must reach
 _RANKED = ("best", "median", "worst")
 _RESIDUAL = 3.0  # sd to which the colours of residuals reach
@@ -76,9 +76,31 @@ class Shown:
             return np.log2(np.maximum(self.value, 1e-6))
         return 0.68 - self.value if self.kind == "coverage" else self.value
 
+    def middle(self, k: int) -> tuple[float, ...]:
+        """Return the middle of a cell, or of a block of cells, along each axis."""
+        return tuple(sum(ends) / 2 for ends in self._ends(k))
+
+    def is_drawn(self, k: int) -> bool:
+        """Return whether a cell, or a block of cells, lies in the slice that is drawn."""
+        leading = self._ends(k)[: max(0, self.value.ndim - 2)]
+        return all(
+            low <= at <= high for (low, high), at in zip(leading, self.worst(), strict=True)
+        )
+
+    def _ends(self, k: int) -> list[tuple[int, int]]:
+        """Return the first and the last cell along each axis."""
+        at, places = np.unravel_index(k, self.places.grid), self.places
+        starts = places.starts or tuple(tuple(range(n)) for n in places.shape)
+        ends = [
+            (*start, n)[j : j + 2] for start, n, j in zip(starts, places.shape, at, strict=True)
+        ]
+        return [(int(low), int(high) - 1) for low, high in ends]
+
     def worst(self) -> tuple[int, ...]:
         """Return the place along all axes but the last two with the largest errors."""
         leading = self.value.shape[:-2]
+        if not leading:
+            return ()
         size = np.square(self.error).sum(axis=(-1, -2))
         most = self.significant.sum(axis=(-1, -2)) * (1 + size.max()) + size
         return tuple(int(k) for k in np.unravel_index(int(most.argmax()), leading))
@@ -130,10 +152,8 @@ def maps(
     if isinstance(kinds, str) or not kinds or not set(kinds) <= set(KINDS):
         raise ValueError(arguments.wrong("kinds", f"some of {', '.join(KINDS)}", kinds))
     shown = [Shown.of(check, kind) for kind in kinds]
-    place = at if at is not None or shown[0].value.ndim < 3 else shown[0].worst()
-    figure, axes = plt.subplots(
-        1, len(kinds), figsize=(4.0 * len(kinds), 3.3), squeeze=False
-    )
+    place = shown[0].worst() if at is None else at
+    figure, axes = plt.subplots(1, len(kinds), figsize=(4.0 * len(kinds), 3.3), squeeze=False)
     figure.set_layout_engine("constrained", wspace=0.06)
     for one, ax in zip(shown, axes.flat, strict=True):
         panel(one, ax, at=place)
@@ -159,7 +179,7 @@ def _slice(shown: Shown, at: Sequence[int] | None) -> tuple[int, ...]:
     """Return the place of a slice along all axes but the last two."""
     leading = shown.value.shape[:-2]
     if at is None:
-        return shown.worst() if leading else ()
+        return shown.worst()
     at = tuple(at) if isinstance(at, list | tuple) else (at,)
     inside = len(at) == len(leading) and all(
         isinstance(k, int | np.integer) and 0 <= k < n for k, n in zip(at, leading, strict=True)
@@ -222,7 +242,7 @@ def _bar(ax: Axes, colours: ScalarMappable, kind: str, reach: float) -> None:
 def _line(shown: Shown, ax: Axes) -> Axes:
     """Draw one kind of error along a field with one axis."""
     x = np.arange(len(shown.value))
-    ax.axhline(_RIGHT[shown.kind], color=BAND, linewidth=0.8)
+    ax.axhline(RIGHT[shown.kind], color=BAND, linewidth=0.8)
     ax.fill_between(x, shown.low, shown.high, color=COLORS[5], alpha=0.35, linewidth=0)
     ax.plot(x, shown.value, color=COLORS[0], linewidth=1.4)
     wrong = np.flatnonzero(shown.significant)
