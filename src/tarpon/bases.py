@@ -67,7 +67,9 @@ class Bands:
             return "all scales"
         if first:
             return f"scales below {high:g} cells"
-        return f"scales above {low:g} cells" if last else f"scales of {low:g} to {high:g} cells"
+        return (
+            f"scales of {low:g} cells and more" if last else f"scales of {low:g} to {high:g} cells"
+        )
 
 
 def _runs(places: Sequence[int]) -> list[list[int]]:
@@ -109,7 +111,7 @@ class Fourier:
 
     Example:
         >>> Fourier().bands((16, 16)).names
-        ('below 2', '2–3', '3–4', '4–6', '6–8', '8–12', '12–16', 'mean')
+        ('below 2', '2–3', '3–4', '4–6', '6–8', '8–12', '16 and more', 'mean')
         >>> Fourier().coefficients(np.ones(256), (16, 16))[0]
         np.float64(16.0)
     """
@@ -168,7 +170,7 @@ def _named(low: float, high: float) -> str:
         return "mean"
     if low == 0:
         return f"below {high:g}"
-    return f"above {low:g}" if high == inf else f"{low:g}–{high:g}"
+    return f"{low:g} and more" if high == inf else f"{low:g}–{high:g}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -106,8 +105,8 @@ def check(
     shapes.needs_parameters(sims.n_dims)
     swaps.needs_at_least(sims.n_sims, sims.n_draws)
     basis = bases.fitting(basis, sims.shape)
-    n_cells = prod(map(len, fields.blocks_of_cells(sims.shape))) if basis else sims.n_dims
-    labellings.affordable_swaps(n_swaps, sims, n_cells)
+    n_dims = fields.n_parameters(sims.shape) if basis else sims.n_dims
+    labellings.affordable_swaps(n_swaps, sims, n_dims)
     settings = {"n_swaps": n_swaps, "scores": own, "summary": summary}
     settings |= {"basis": basis} if basis else {}
     sims, seed = begin("check", sims, engine, rng, **settings)
@@ -124,9 +123,7 @@ def _checked(
     truths = comparing.fingerprint(sims)
     log_scores = LogScores.of(sims, truths)
     judges = {name: score for name, score in scores.items() if isinstance(score, Judge)}
-    ranked = {
-        name: _region(score, sims) for name, score in scores.items() if name not in judges
-    }
+    ranked = {name: _region(score, sims) for name, score in scores.items() if name not in judges}
     field = None
     if basis is not None:
         sims, field, ranked = fields.measured(sims, basis, ranked)
@@ -179,8 +176,15 @@ def _checked(
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(
-            sims, sums_here, effects, data, energy,
-            level=level, seed=seed, log_scores=log_scores, field=field,
+            sims,
+            sums_here,
+            effects,
+            data,
+            energy,
+            level=level,
+            seed=seed,
+            log_scores=log_scores,
+            field=field,
         ),  # fmt: skip
         advice=advise(sims, effects, sums.measured, found if matters else ()),
         margins=left,

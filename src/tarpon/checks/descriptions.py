@@ -105,7 +105,7 @@ def biased(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe shifts, of each parameter that is shifted on its own, or of the worst."""
     shifts = rejected.sums.moments["marginals"][: rejected.sums.n_rows, 0]
     if rejected.field is not None:
-        return _shifted_patches(rejected, shifts, p_value)
+        return _shifted_patches(rejected, p_value)
     found = []
     for sign, ks in _failing(shifts, rejected.level).items():
         sizes = {k: rejected.effects.bias(k) for k in ks}
@@ -131,13 +131,13 @@ def _shifted(
     )  # fmt: skip
 
 
-def _shifted_patches(rejected: Rejected, shifts: Floats, p_value: float) -> list[Candidate]:
+def _shifted_patches(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe shifts of a field, patch by patch."""
     found = []
-    for patch in _patches(rejected, shifts):
-        size = _mean(-rejected.effects.z[:, patch.cells].mean(axis=1))
+    for patch in _patches(rejected, 0):
+        size = _mean(-_residuals(rejected)[:, patch.cells].mean(axis=1))
         finding = Finding(
-            Kind.BIASED, rejected.names(*patch.cells), p_value,
+            Kind.BIASED, (), p_value,
             size=size, unit="posterior sd", expected=0.0,
             direction="above" if size.value > 0 else "below", where=patch.where,
         )  # fmt: skip
@@ -145,12 +145,25 @@ def _shifted_patches(rejected: Rejected, shifts: Floats, p_value: float) -> list
     return found
 
 
-def _patches(rejected: Rejected, values: Floats) -> list[Patch]:
-    """Return the largest patches of a field that fail, or the cell that is farthest off."""
-    sims, field = rejected.sims, rejected.field
+def _residuals(rejected: Rejected) -> Floats:
+    """Return truths about the mean of their draws, in sd of the draws, cell by cell."""
+    field = rejected.field
+    if field is None or field.maps is None:
+        return rejected.effects.z
+    # The mean of all points has a share of the truth in it.
+    n_points = field.maps.shape[1]
+    return field.maps[:, 0].astype(float) * n_points / (n_points - 1)
+
+
+def _patches(rejected: Rejected, moment: int) -> list[Patch]:
+    """Return the largest patches of a field that fail by their bias (0) or width (1)."""
+    sums, field = rejected.sums, rejected.field
     assert field is not None
-    size = tuple(n / m for n, m in zip(field.shape, sims.shape, strict=True))
-    return patches(values, sims.shape, rejected.level, size)
+    name, shape = (
+        ("maps", field.map_shape) if field.maps is not None else ("marginals", field.shape)
+    )
+    values = sums.moments[name][: sums.n_rows, moment]
+    return patches(values, shape, rejected.level, field.shape)
 
 
 def width(rejected: Rejected, p_value: float) -> list[Candidate]:
@@ -164,7 +177,7 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     if everywhere and (_alike(single, whole.value) or not failing):
         return _widths(rejected, (), (whole,), sign, p_value)
     if rejected.field is not None:
-        return _wide_patches(rejected, single, p_value)
+        return _wide_patches(rejected, p_value)
     found = []
     for side, ks in (failing or {sign: [k]}).items():
         sizes = {k: rejected.effects.width(k) for k in ks}
@@ -177,12 +190,17 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     return found
 
 
-def _wide_patches(rejected: Rejected, single: Floats, p_value: float) -> list[Candidate]:
+def _wide_patches(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe wrong widths of a field, patch by patch."""
-    found = []
-    for patch in _patches(rejected, single):
-        size = rejected.effects.width_of(patch.cells)
-        of_patch = _widths(rejected, patch.cells.tolist(), (size,), patch.sign, p_value)
+    field, found = rejected.field, []
+    assert field is not None
+    for patch in _patches(rejected, 1):
+        if field.maps is None:
+            size = rejected.effects.width_of(patch.cells)
+        else:
+            square = field.ratio(field.maps**2, patch.cells)
+            size = Estimate(*np.sqrt([square.value, square.low, square.high]).tolist())
+        of_patch = _widths(rejected, (), (size,), patch.sign, p_value)
         found += [replace(c, finding=replace(c.finding, where=patch.where)) for c in of_patch]
     return found
 

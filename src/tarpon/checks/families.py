@@ -69,10 +69,11 @@ SEES = {
     "anisotropy": "fields vary along the wrong directions",
     "cells": "the cells of one field have a wrong distribution",
     "regions": "a region or a coefficient of fields is shifted",
+    "maps": "a patch of fields is shifted or has a wrong width",
 }
-FIELDS = tuple(SEES)[-6:]
+FIELDS = tuple(SEES)[-7:-1]
 # Families for flaws that none of the others sees, of which the strongest counts.
-SECOND = tuple(SEES)[-12:]
+SECOND = tuple(SEES)[-13:]
 
 
 def swapped(
@@ -219,6 +220,8 @@ def moment_families(sums: Sums) -> dict[str, Floats]:
     for name in moments.keys() & set(FIELDS):
         shifts = moments[name][:, 0]
         families[name] = any_of(shifts, standardise(shifts.sum(axis=1), n_rows))
+    if "maps" in moments:
+        families["maps"] = any_of(moments["maps"][:, 0], moments["maps"][:, 1])
     for name in sums.own:
         families[name] = log_mean_exp(log_ratio(moments[name]).sum(axis=1))
     return {name: host(values) for name, values in families.items()}

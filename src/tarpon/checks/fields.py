@@ -25,6 +25,7 @@ import numpy as np
 from .. import regions
 from .._base import threads
 from .._base.arrays import Results, host, joined
+from .._base.text import Estimate
 from .._base.types import Array, Floats, Ints
 from ..bases import Bands, Basis
 from ..regions import Region, Values, cut
@@ -32,7 +33,8 @@ from ..simulations import Simulations, averaged, passes, points_alone
 from ..simulations.blocks import Block
 from .labellings import Part
 
-MOST_CELLS = 1024  # that are parameters of their own
+MOST_CELLS = 1024  # that are parameters of their own, and that are looked at one by one
+_MOST_BLOCKS = 256  # of cells that are parameters where there are more cells
 _SMALL, _LARGE = 1e-12, 1e12  # sizes between which squares may be of single precision
 
 
@@ -51,6 +53,9 @@ class Field:
         share: The share of each point in the weight of its simulation, `(n_sims, n_draws + 1)`,
             if they differ.
         shape: The shape of a field.
+        maps: The standardised residual of each cell, or of blocks of cells where these are many
+            and are not parameters; None where they are.
+        map_shape: The shape of these.
     """
 
     bands: Bands
@@ -62,6 +67,8 @@ class Field:
     bias: Floats
     share: Floats | None
     shape: tuple[int, ...]
+    maps: Floats | None = None
+    map_shape: tuple[int, ...] = ()
 
     @cached_property
     def power(self) -> Floats:
@@ -78,11 +85,12 @@ class Field:
             "cells": self.cells,
             "regions": self.bias,
         }
-        return {
-            name: Part(Values(scores[:, 1:].swapaxes(0, 1), scores[:, 0]))
-            for name, scores in every.items()
-            if scores.shape[2]
-        }
+        ranked = {name: Part(_values(s)) for name, s in every.items() if s.shape[2]}
+        return (
+            ranked
+            if self.maps is None
+            else ranked | {"maps": Part(_Maps(_values(self.maps)), ranked=False)}
+        )
 
     def of_draws(self, scores: Floats) -> Floats:
         """Return the mean of scores over the draws of each simulation, `(n_sims, n_scores)`."""
@@ -90,6 +98,38 @@ class Field:
             return scores[:, 1:].mean(axis=1, dtype=float)
         share = self.share[:, 1:] / self.share[:, 1:].sum(axis=1, keepdims=True)
         return np.einsum("ij,ijk->ik", share, scores[:, 1:])
+
+    def ratio(self, scores: Floats, places: Sequence[int] | Ints) -> Estimate:
+        """Return scores of truths over those of draws, some together, with a 95 % interval.
+
+        Each counts by how well its own ratio is known.
+        """
+        places = list(places)
+        truths = scores[:, 0, places].astype(float)
+        draws = self.of_draws(scores[..., places])
+        unit = np.maximum(draws.mean(axis=0), 1e-300)
+        weight = 1 / np.maximum(((truths - draws) / unit).var(axis=0), 1e-12)
+        a, b = (each / unit @ (weight / weight.sum()) for each in (truths, draws))
+        value = max(float(a.mean() / b.mean()), 1e-12)
+        error = float((a - value * b).std(ddof=1) / np.sqrt(len(a)) / b.mean())
+        reach = float(np.exp(1.96 * error / value))
+        return Estimate(value, value / reach, value * reach)
+
+
+@dataclass(frozen=True, eq=False)
+class _Maps:
+    """The residuals of cells, and their squares, which are added as they are."""
+
+    values: Values
+
+    def scores(self, block: Block) -> Array:
+        z = self.values.scores(block)
+        if block.played is not None:  # nothing is planted in them
+            z = np.concatenate([z, z[block.played, np.arange(z.shape[1])]])
+        return np.concatenate([z, z * z], axis=2)
+
+    def cut(self, sims: slice) -> "_Maps":
+        return _Maps(self.values.cut(sims))
 
 
 def measured(
@@ -102,9 +142,9 @@ def measured(
         basis: The basis.
         own: Regions of the user's own, which see all cells.
     """
-    edges = blocks_of_cells(sims.shape)
-    coarse = prod(len(each) for each in edges) < sims.n_dims
-    recipe = _Recipe(basis, sims.shape, edges if coarse else None)
+    coarse = sims.n_dims > MOST_CELLS
+    edges, fine = (blocks_of_cells(sims.shape, most) for most in (_MOST_BLOCKS, MOST_CELLS))
+    recipe = _Recipe(basis, sims.shape, (edges, fine) if coarse else None)
     seen = sims if own and coarse else points_alone(sims)
     results = joined(
         passes.each(
@@ -118,7 +158,10 @@ def measured(
     )
     names = ("width", "follows", "mean", "directions", "cells", "bias")
     scores = (results[name] for name in names)
-    field = Field(basis.bands(sims.shape), *scores, results.get("share"), sims.shape)
+    field = Field(
+        basis.bands(sims.shape), *scores, results.get("share"), sims.shape,
+        results.get("maps"), tuple(map(len, fine)),
+    )  # fmt: skip
     if not coarse:
         return sims, field, dict(own)
     points = results["points"]
@@ -131,14 +174,20 @@ def _values(scores: Floats) -> Values:
     return Values(scores[:, 1:].swapaxes(0, 1), scores[:, 0])
 
 
-def blocks_of_cells(shape: tuple[int, ...]) -> tuple[Ints, ...]:
-    """Return where blocks of cells begin along each axis: at most 1024 blocks.
+def n_parameters(shape: tuple[int, ...]) -> int:
+    """Return how many cells or blocks of cells of a field are parameters."""
+    many = prod(shape) > MOST_CELLS
+    return prod(map(len, blocks_of_cells(shape, _MOST_BLOCKS))) if many else prod(shape)
+
+
+def blocks_of_cells(shape: tuple[int, ...], most: int) -> tuple[Ints, ...]:
+    """Return where blocks of cells begin along each axis, for so many blocks at most.
 
     Example:
-        >>> [len(starts) for starts in blocks_of_cells((64, 64))]
+        >>> [len(starts) for starts in blocks_of_cells((64, 64), 1024)]
         [32, 32]
     """
-    shrink = min(1.0, (MOST_CELLS / prod(shape)) ** (1 / len(shape)))
+    shrink = min(1.0, (most / prod(shape)) ** (1 / len(shape)))
     counts = [max(1, floor(n * shrink + 1e-9)) for n in shape]
     return tuple(np.arange(m) * n // m for n, m in zip(shape, counts, strict=True))
 
@@ -149,7 +198,7 @@ class _Recipe:
 
     basis: Basis
     shape: tuple[int, ...]
-    edges: tuple[Ints, ...] | None
+    edges: tuple[tuple[Ints, ...], tuple[Ints, ...]] | None
 
     @cached_property
     def bands(self) -> Bands:
@@ -199,10 +248,16 @@ class _Recipe:
         if block.weighted:
             results["share"] = (block.weights / block.weights.sum(axis=0)).T
         if self.edges is not None:
-            results["points"] = _averages(points, self.shape, self.edges)
+            coarse, fine = self.edges
+            results["points"] = _averages(points, self.shape, coarse)
+            residual = _averages(about, self.shape, fine)
+            sd = residual.std(axis=1, keepdims=True)
+            results["maps"] = (residual / np.maximum(sd, 1e-30)).astype(np.float32)
         for name, region in own.items():
             shape = (block.n_points, len(block.truth))
-            results[f"own {name}"] = host(regions.scores(region.scores(block), shape)).swapaxes(0, 1)
+            results[f"own {name}"] = host(regions.scores(region.scores(block), shape)).swapaxes(
+                0, 1
+            )
         return results
 
 

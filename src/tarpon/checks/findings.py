@@ -221,8 +221,13 @@ def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats,
     tails = marginals[:, 3] - np.sqrt(1.5 * sums.n_sims) * typical[:, None] ** 2
     all_tails = standardise(tails.sum(axis=1), n_rows)
     slope = families["slope"]
-    yield families["bias"], descriptions.biased
-    yield np.logaddexp(log_ratio(whole[:, 1]), log_mean_exp(ratios[:, 1])), descriptions.width
+    bias = families["bias"]
+    width = np.logaddexp(log_ratio(whole[:, 1]), log_mean_exp(ratios[:, 1]))
+    if "maps" in sums.moments:
+        maps = sums.moments["maps"][:n_rows]
+        bias, width = (np.logaddexp(s, any_of(maps[:, k])) for k, s in enumerate((bias, width)))
+    yield bias, descriptions.biased
+    yield width, descriptions.width
     yield log_mean_exp(ratios[:, 2]), descriptions.skewed
     yield any_of(all_tails, tails), descriptions.tails
     yield np.logaddexp(slope, families.get("data", slope)), dependences.bias_by_data

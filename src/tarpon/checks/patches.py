@@ -26,7 +26,7 @@ class Patch:
 
 
 def patches(
-    values: Floats, shape: tuple[int, ...], level: float, size: tuple[float, ...]
+    values: Floats, shape: tuple[int, ...], level: float, field: tuple[int, ...]
 ) -> list[Patch]:
     """Return the largest clusters of adjacent cells that are far from zero, largest first.
 
@@ -35,19 +35,20 @@ def patches(
 
     Arguments:
         values: The standardised sums of all cells, `(n_rows, n_cells)`, the real ones first.
-        shape: The shape of the field.
+        shape: Their shape.
         level: The level.
-        size: The number of cells of the user along each axis that a cell here stands for.
+        field: The shape of the field, if each of them stands for several cells.
 
     Example:
         >>> values = np.random.default_rng(0).normal(size=(100, 64))
         >>> values[0, [9, 10, 17]] = 9.0
-        >>> patches(values, (8, 8), 0.05, (1, 1))[0].where
+        >>> patches(values, (8, 8), 0.05, (8, 8))[0].where
         'a patch of 3 cells around (1, 1)'
     """
     from scipy.ndimage import label
 
     fails = adjusted(abs(values)) <= level
+    size = tuple(n / m for n, m in zip(field, shape, strict=True))
     found = []
     for sign in (1.0, -1.0):
         places, n = label((fails & (values[0] * sign > 0)).reshape(shape))
@@ -64,10 +65,13 @@ def _where(cells: Ints, shape: tuple[int, ...], size: tuple[float, ...]) -> str:
     centre = [int((axis.mean() + 0.5) * unit) for axis, unit in zip(at, size, strict=True)]
     n = round(len(cells) * float(np.prod(size)))
     around = f"({', '.join(map(str, centre))})" if len(centre) > 1 else f"{centre[0]}"
-    if len(cells) == 1:
-        return f"the cell {around}" if n == 1 else f"a block of {n} cells around {around}"
-    about = "" if max(size) == 1 else "about "
-    return f"a patch of {about}{n} cells around {around}{_rows(at, shape, size)}"
+    if n == 1:
+        return f"the cell {around}"
+    place = f"{n} cells around {around}{_rows(at, shape, size)}"
+    if max(size) == 1:
+        return f"a patch of {place}"
+    averages = " × ".join(f"{unit:.3g}" for unit in size)
+    return f"a patch of about {place}, in averages of {averages} cells"
 
 
 def _rows(at: tuple[Ints, ...], shape: tuple[int, ...], size: tuple[float, ...]) -> str:

@@ -62,8 +62,8 @@ def bands(field: Field, sums: Sums, level: float, rng: Generator) -> tuple[Band,
         Band(
             name,
             field.bands.scales[k] if field.bands.scales else None,
-            ratio(field, field.power, [k]),
-            _root(ratio(field, field.width, [k])),
+            field.ratio(field.power, [k]),
+            _root(field.ratio(field.width, [k])),
             (float(low[k]), float(high[k])),
             float(p_values[k]),
         )
@@ -71,9 +71,7 @@ def bands(field: Field, sums: Sums, level: float, rng: Generator) -> tuple[Band,
     )
 
 
-def _accurate(
-    field: Field, n_swaps: int, level: float, rng: Generator
-) -> tuple[Floats, Floats]:
+def _accurate(field: Field, n_swaps: int, level: float, rng: Generator) -> tuple[Floats, Floats]:
     """Return where ratios of power lie, in all bands at once, if truths are swapped with draws.
 
     The largest deviation of all bands, in standard deviations of each, has a quantile that swaps
@@ -95,21 +93,6 @@ def _accurate(
     farthest = np.sort((abs(logs - centre) / sd).max(axis=1))
     reach = farthest[min(len(farthest) - 1, int(np.ceil((1 - level) * len(farthest))))]
     return np.exp(centre - reach * sd), np.exp(centre + reach * sd)
-
-
-def ratio(field: Field, scores: Floats, places: Sequence[int]) -> Estimate:
-    """Return scores of truths over those of draws, in some bands together, with its interval.
-
-    Bands count by how well their own ratio is known.
-    """
-    truths, draws = scores[:, 0, list(places)].astype(float), field.of_draws(scores)[:, list(places)]
-    unit = np.maximum(draws.mean(axis=0), 1e-300)
-    weight = 1 / np.maximum(((truths - draws) / unit).var(axis=0), 1e-12)
-    a, b = (each / unit @ (weight / weight.sum()) for each in (truths, draws))
-    value = max(float(a.mean() / b.mean()), 1e-12)
-    error = float((a - value * b).std(ddof=1) / np.sqrt(len(a)) / b.mean())
-    reach = float(np.exp(1.96 * error / value))
-    return Estimate(value, value / reach, value * reach)
 
 
 def _root(square: Estimate) -> Estimate:
@@ -147,7 +130,7 @@ class Scales:
         from scipy.special import chdtrc
 
         n_bands = len(self.field.bands.names)
-        sizes = [ratio(self.field, scores, [k]) for k in range(n_bands)]
+        sizes = [self.field.ratio(scores, [k]) for k in range(n_bands)]
         logs = np.log([size.value for size in sizes])
         error = np.array([np.log(size.high / size.low) / (2 * 1.96) for size in sizes])
         weight = 1 / np.maximum(error, 1e-6) ** 2
@@ -198,7 +181,7 @@ def power(rejected: Rejected, p_value: float) -> list[Candidate]:
         groups = scales.by_sign("power", places)
     found = []
     for group in groups:
-        size = _inverse(ratio(scales.field, scales.field.power, group))
+        size = _inverse(scales.field.ratio(scales.field.power, group))
         finding = Finding(
             Kind.POWER, (), p_value, size=size, unit="power that the draws should have",
             expected=1.0, direction="too much" if size.value > 1 else "too little",
@@ -218,7 +201,7 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     places = np.flatnonzero(fails & ~scales.misplaced)
     found = []
     for group in scales.by_sign("scales", places):
-        size = _root(ratio(scales.field, scales.field.width, group))
+        size = _root(scales.field.ratio(scales.field.width, group))
         finding = Finding(
             Kind.SCALES, (), p_value, size=size, unit="width of the draws", expected=1.0,
             direction="overconfident" if size.value > 1 else "underconfident",

@@ -67,7 +67,9 @@ class _Grid:
             factor * self.length * (stretch if axis == 0 else 1 / stretch)
             for axis in range(len(self.shape))
         ]
-        square = sum((k * length) ** 2 for k, length in zip(self.frequencies, lengths, strict=True))
+        square = sum(
+            (k * length) ** 2 for k, length in zip(self.frequencies, lengths, strict=True)
+        )
         power = (1 + square) ** (-_SLOPE / 2)
         return power / self.mean(power)
 
@@ -201,7 +203,9 @@ def field(
     """
     about = FIELD_FLAWS[arguments.one_of("flaw", flaw, list(FIELD_FLAWS))]
     wanted = "a list of whole numbers"
-    cells = tuple(arguments.positive("shape", n, 4) for n in arguments.several("shape", shape, wanted))
+    cells = tuple(
+        arguments.positive("shape", n, 4) for n in arguments.several("shape", shape, wanted)
+    )
     arguments.sizes(n_sims=n_sims, n_draws=n_draws, n_cells=prod(cells))
     grid = _Grid(cells, arguments.between("length", length, 0.1, 1e3))
     noise = arguments.between("noise", noise, 1e-3, 1e3)
@@ -245,9 +249,7 @@ def _cells(grid: _Grid, waves: Floats) -> Floats:
     return irfftn(waves.astype(np.complex64), s=grid.shape, axes=axes, norm="ortho")
 
 
-def _waves_of(
-    grid: _Grid, amplitude: Floats, n: int | tuple[int, ...], rng: Generator
-) -> Floats:
+def _waves_of(grid: _Grid, amplitude: Floats, n: int | tuple[int, ...], rng: Generator) -> Floats:
     """Return random fields whose waves have an amplitude, `(*n, *shape)`."""
     before = (n,) if isinstance(n, int) else n
     white = rng.standard_normal((*before, *grid.shape), dtype=np.float32)
