@@ -5,6 +5,9 @@ import pytest
 
 import tarpon
 from tarpon import Simulations
+from tarpon.adapters import files
+from tarpon.adapters.bayesflow import from_bayesflow
+from tarpon.adapters.chains import thin
 
 RNG = np.random.default_rng(0)
 THETA = RNG.normal(size=(20, 4, 6))
@@ -160,3 +163,62 @@ def test_monitors_take_fields():
     assert tarpon.Monitor(rng=0).add(samples, theta).n_sims == 60
     one = tarpon.Monitor(rng=0).add(samples[:, :1], theta[:1])
     assert "theta[3, 5]" in one._stakes.names
+
+
+class TestFiles:
+    """Fields in files, by shape and by the names of their axes."""
+
+    def test_archives_and_tensors(self, tmp_path):
+        np.savez(tmp_path / "a.npz", samples=SAMPLES, theta=THETA)
+        np.save(tmp_path / "s.npy", SAMPLES)
+        np.save(tmp_path / "t.npy", THETA)
+        for sims in (
+            files.load(tmp_path / "a.npz"),
+            files.load(tmp_path / "s.npy", theta=tmp_path / "t.npy"),
+        ):
+            assert (sims.shape, sims.names[9]) == ((4, 6), "theta[1, 3]")
+        assert "fields of 4 x 6" in str(files.inspect(tmp_path / "a.npz"))
+
+    def test_hdf5_and_zarr(self, tmp_path):
+        h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["samples"], file["theta"] = SAMPLES, THETA
+        group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
+        group.create_array("samples", data=SAMPLES, chunks=(9, 5, 2, 6))
+        group.create_array("theta", data=THETA)
+        for name in ("a.h5", "a.zarr"):
+            sims = files.load(tmp_path / name)
+            assert sims.shape == (4, 6)
+            assert (sims.samples[:, 3:8] == SAMPLES[:, 3:8].reshape(9, 5, 24)).all()
+
+    def test_named_axes_are_brought_into_order(self, tmp_path):
+        xarray = pytest.importorskip("xarray")
+        posterior = xarray.Dataset({"kappa": (("draw", "sim", "lat", "lon"), SAMPLES)})
+        true = xarray.Dataset({"kappa": (("sim", "lon", "lat"), THETA.swapaxes(1, 2))})
+        path = tmp_path / "a.nc"
+        posterior.to_netcdf(path, group="posterior", engine="h5netcdf")
+        true.to_netcdf(path, group="true_parameters", engine="h5netcdf", mode="a")
+        sims = files.load(path)
+        assert (sims.shape, sims.names[9]) == ((4, 6), "kappa[lat=1, lon=3]")
+        assert (sims.theta == THETA.reshape(20, 24)).all()
+
+    def test_arrays_with_named_axes(self):
+        xarray = pytest.importorskip("xarray")
+        samples = xarray.DataArray(SAMPLES, dims=("draw", "sim", "lat", "lon"))
+        theta = xarray.DataArray(THETA, dims=("sim", "lat", "lon"))
+        assert Simulations(samples, theta).names[9] == "theta[lat=1, lon=3]"
+        with pytest.raises(ValueError, match=r"\(lat, lon\) and \(lon, lat\)"):
+            Simulations(samples, theta.transpose("sim", "lon", "lat"))
+
+    def test_bayesflow_of_one_field(self):
+        samples = {"kappa": SAMPLES.swapaxes(0, 1)}
+        sims = from_bayesflow(samples, {"kappa": THETA})
+        assert (sims.shape, sims.names[9]) == ((4, 6), "kappa[1, 3]")
+        assert (sims.samples == SAMPLES.reshape(9, 20, 24)).all()
+
+    def test_chains_of_fields_are_thinned(self):
+        pytest.importorskip("arviz_stats")
+        rng = np.random.default_rng(0)
+        chains = rng.normal(size=(2, 300, 20, 4, 6))
+        sims = thin(chains, THETA)
+        assert sims.shape == (4, 6)

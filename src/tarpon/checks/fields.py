@@ -249,8 +249,8 @@ class _Recipe:
             results["share"] = (block.weights / block.weights.sum(axis=0)).T
         if self.edges is not None:
             coarse, fine = self.edges
-            results["points"] = _averages(points, self.shape, coarse)
-            residual = _averages(about, self.shape, fine)
+            results["points"] = averages(points, self.shape, coarse)
+            residual = averages(about, self.shape, fine)
             sd = residual.std(axis=1, keepdims=True)
             results["maps"] = (residual / np.maximum(sd, 1e-30)).astype(np.float32)
         for name, region in own.items():
@@ -270,7 +270,7 @@ def _one_point(about: Floats, spread: Floats) -> Floats:
     return np.stack([third / variance**1.5, fourth / variance**2], axis=-1)
 
 
-def _averages(points: Array, shape: tuple[int, ...], edges: Sequence[Ints]) -> Floats:
+def averages(points: Array, shape: tuple[int, ...], edges: Sequence[Ints]) -> Floats:
     """Return means over blocks of cells, `(n_block, n_points, n_blocks_of_cells)`."""
     fields = points.reshape(*points.shape[:2], *shape)
     for axis, starts in enumerate(edges, 2):

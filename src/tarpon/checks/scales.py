@@ -10,7 +10,6 @@ ones, their structure is in the wrong places. If truths follow the mean as draws
 wrong.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 

@@ -22,6 +22,8 @@ from ._shared import BAND, COLORS, axes_of, shows, typeset
 
 if TYPE_CHECKING:
     from ..checks import Check
+    from ..checks.cells import Cell
+    from ..checks.parameters import Parameter
 
 KINDS = ("bias", "width", "coverage")
 _REACH = {
@@ -63,9 +65,10 @@ class Shown:
         """Return a kind of error of a check of fields."""
         places = _places(check)
         name = "coverage_68" if kind == "coverage" else kind
-        every = [getattr(parameter, name) for parameter in check.parameters]
+        known = cells_of(check)
+        every = [getattr(cell, name) for cell in known]
         ends = (np.array([getattr(one, end) for one in every]) for end in ("value", "low", "high"))
-        wrong = np.array([parameter.p_value <= check.level for parameter in check.parameters])
+        wrong = np.array([cell.p_value <= check.level for cell in known])
         value, low, high = (_cells(numbers, places) for numbers in ends)
         return cls(value, low, high, _cells(wrong, places), places, kind)
 
@@ -106,10 +109,15 @@ class Shown:
         return tuple(int(k) for k in np.unravel_index(int(most.argmax()), leading))
 
 
+def cells_of(check: "Check") -> "Sequence[Cell | Parameter]":
+    """Return the cells of a field, or blocks of them, with their errors."""
+    return check.evidence.cells or check.parameters
+
+
 def _places(check: "Check") -> Places:
     shows("check", check, ("parameters", "evidence"), "what `tarpon.check` returns")
     places = check.evidence.places
-    if places is None or len(check.parameters) != len(places):
+    if places is None or len(cells_of(check)) != len(places):
         raise ValueError(
             "maps and spectra are those of fields: pass `theta` (n_sims, *shape) and `samples` "
             "(n_draws, n_sims, *shape) to `tarpon.check`, or for a field with one axis "
@@ -318,11 +326,10 @@ def example(sims: "Simulations", i: int | None = None) -> Figure:
     flat = len(sims.shape) == 1
     size = (9.0, 0.6 + 1.7 * len(found)) if flat else (9.6, 1.2 + 2.1 * len(found))
     figure = plt.figure(figsize=size, layout="constrained")
-    names = sims.names if isinstance(sims.names, Places) else Places(sims.shape)
-    return examples(figure, found, names)
+    return examples(figure, found)
 
 
-def examples(figure: Figure, found: Sequence[Example], places: Places) -> Figure:
+def examples(figure: Figure, found: Sequence[Example]) -> Figure:
     """Draw simulations on a figure, a row for each."""
     labels = _RANKED if len(found) > 1 else ("",)
     rows = [
@@ -330,13 +337,13 @@ def examples(figure: Figure, found: Sequence[Example], places: Places) -> Figure
         for label, one in zip(labels, found, strict=True)
     ]
     if found[0].truth.ndim == 1:
-        _lines(figure, found, rows, places)
+        _lines(figure, found, rows)
     else:
-        _images(figure, found, rows, places)
+        _images(figure, found, rows)
     return figure
 
 
-def _lines(figure: Figure, found: Sequence[Example], rows: Sequence[str], places: Places) -> None:
+def _lines(figure: Figure, found: Sequence[Example], rows: Sequence[str]) -> None:
     axes = figure.subplots(len(found), 2, sharex=True, squeeze=False)
     for (left, right), one, row in zip(axes, found, rows, strict=True):
         x = np.arange(len(one.truth))
@@ -351,10 +358,11 @@ def _lines(figure: Figure, found: Sequence[Example], rows: Sequence[str], places
     axes[0, 1].set_title("residual / sd", fontsize="medium")
     axes[0, 0].legend(frameon=False, fontsize="small", ncols=2)
     for ax in axes[-1]:
-        ax.set_xlabel(_axis(places, 0))
+        ax.set_xlabel(_axis(found[0].places, 0))
 
 
-def _images(figure: Figure, found: Sequence[Example], rows: Sequence[str], places: Places) -> None:
+def _images(figure: Figure, found: Sequence[Example], rows: Sequence[str]) -> None:
+    places = found[0].places
     middle = tuple(n // 2 for n in found[0].truth.shape[:-2])
     axes = figure.subplots(len(found), 4, sharex=True, sharey=True, squeeze=False)
     truth = np.array([[one.truth[middle], one.mean[middle]] for one in found])

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
+from math import prod
 
 import numpy as np
 
@@ -265,9 +266,10 @@ class Chapter:
         if places is None:
             return ""
         one = f"fields of {size(places.shape)} cells"
-        if not places.starts:
+        n = len(self.check.parameters)
+        if n == prod(places.shape):
             return f"Parameters are the cells of {one}."
-        return f"Parameters are the means of {size(places.grid)} blocks of cells, of {one}."
+        return f"Parameters are the means of {n} blocks of cells of {one}."
 
     @cached_property
     def panels(self) -> list[Figure]:

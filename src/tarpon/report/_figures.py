@@ -13,10 +13,11 @@ from .._base.text import stated
 from ..checks import Check, words
 from ..checks.evidence import Pair
 from ..checks.flaws import Finding, Kind, Trend
-from ..plots.fields import RIGHT, Shown, panel
+from ..plots.fields import RIGHT, Shown, cells_of, panel
 from ..plots.fields import examples as draw_examples
 from ..ranks import Ranks
 from ..results import Result
+from ..simulations.fields import Places
 from ..verdict import Reading
 from ._svg import Draw, drawn
 
@@ -91,9 +92,9 @@ _READ_SPECTRUM = (
     "much. Filled dots are significant, adjusted for the number of bands."
 )
 _READ_EXAMPLES = (
-    "The simulations with the smallest, the median and the largest residual: the truth about the "
-    "posterior mean, in posterior sd. Residuals of accurate posteriors look like noise of sd one, "
-    "without structure that follows the truth."
+    "The simulations with the smallest, the median and the largest residual of their parameters: "
+    "the truth about the posterior mean, in posterior sd. Residuals of accurate posteriors look "
+    "like noise of sd one, without structure that follows the truth."
 )
 _MAPPED = {Kind.BIASED: "bias", Kind.OVERCONFIDENT: "width", Kind.UNDERCONFIDENT: "width"}
 _MOST_CELLS = 20  # in the table behind a map
@@ -351,23 +352,29 @@ def of_finding(check: Check, finding: Finding, key: str) -> Figure | None:
 def error_map(check: Check, kind: str, key: str) -> Figure:
     """Return the bias, width or coverage of every cell of a field."""
     shown = Shown.of(check, kind)
-    n_failed = sum(p.p_value <= check.level for p in check.parameters)
-    about = f"{n_failed} of {len(check.parameters)} parameters are significant"
+    cells = cells_of(check)
+    n_failed = sum(cell.p_value <= check.level for cell in cells)
+    about = f"{n_failed} of {len(cells)} {of_what(shown.places)} are significant"
     name = "coverage_68" if kind == "coverage" else kind
-    sizes = {k: getattr(p, name) for k, p in enumerate(check.parameters) if shown.is_drawn(k)}
+    sizes = {k: getattr(p, name) for k, p in enumerate(cells) if shown.is_drawn(k)}
     worst = sorted(sizes, key=lambda k: -abs(sizes[k].value - RIGHT[kind]))[:_MOST_CELLS]
     rows = []
     for k in worst:
         *_, y, x = (sizes[k].value, *shown.middle(k))
-        rows.append(((check.parameters[k].name, str(sizes[k])), x, y))
+        rows.append(((cells[k].name, str(sizes[k])), x, y))
     read = _READ_LINE if shown.value.ndim == 1 else _READ_MAP
     return made(
         lambda ax: panel(shown, ax),
         key,
-        (f"{kind.capitalize()} of every cell", about, read),
+        (f"{kind.capitalize()} of all {of_what(shown.places)}", about, read),
         ("Farthest off", kind.capitalize()),
         rows,
     )
+
+
+def of_what(places: Places) -> str:
+    """Return what is drawn on maps, in words."""
+    return "blocks of cells" if places.starts else "cells"
 
 
 def spectrum(check: Check, key: str) -> Figure:
@@ -394,14 +401,13 @@ def spectrum(check: Check, key: str) -> Figure:
 
 def examples(check: Check, key: str) -> Figure:
     """Return the simulations with the smallest, the median and the largest residual."""
-    found, places = check.evidence.examples, check.evidence.places
-    assert places is not None
+    found = check.evidence.examples
     about = "; ".join(f"simulation {one.place} by {one.misfit:.2f} sd" for one in found)
 
     def draw(ax: Axes) -> None:
         figure = ax.figure
         ax.remove()
-        draw_examples(figure, found, places)
+        draw_examples(figure, found)
 
     size = (8.4, 5.2) if found[0].truth.ndim == 1 else (8.4, 7.0)
     return made(draw, key, ("Single simulations", f"Residuals: {about}", _READ_EXAMPLES),

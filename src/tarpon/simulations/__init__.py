@@ -119,6 +119,8 @@ class Simulations:
 
     def __post_init__(self, offsets: ArrayLike | None) -> None:
         shapes.what_to_do(self.on_invalid)
+        if self.names is None:
+            self._set(names=fields.axes(self.samples, self.theta))
         if offsets is not None or isinstance(self.samples, list | tuple):
             self._set(**weights.dense({name: getattr(self, name) for name in _AXES}, offsets))
         samples, theta, shape = shapes.points(self.samples, self.theta)
