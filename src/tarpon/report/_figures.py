@@ -404,14 +404,20 @@ def examples(check: Check, key: str) -> Figure:
     found = check.evidence.examples
     about = "; ".join(f"simulation {one.place} by {one.misfit:.2f} sd" for one in found)
 
-    def draw(ax: Axes) -> None:
-        figure = ax.figure
-        ax.remove()
-        draw_examples(figure, found)
+    flat = found[0].truth.ndim == 1
 
-    size = (8.4, 5.2) if found[0].truth.ndim == 1 else (8.4, 7.0)
+    def draw(ax: Axes) -> object:
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        ax.remove()
+        axes = draw_examples(figure, found).axes
+        n_columns = 2 if flat else 4
+        return lambda _, row: axes[n_columns * int(row)].transAxes.transform((0.5, 0.5))
+
+    rows = (((f"{one.place}", f"{one.misfit:.2f}"), 0.0, float(k)) for k, one in enumerate(found))
+    size = (8.4, 5.2) if flat else (8.4, 7.0)
     return made(draw, key, ("Single simulations", f"Residuals: {about}", _READ_EXAMPLES),
-                ("", ""), (), size)  # fmt: skip
+                ("Simulation", "Residual / sd"), rows, size)  # fmt: skip
 
 
 def single(result: Result, *scores: int) -> Result:
