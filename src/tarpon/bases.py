@@ -8,6 +8,7 @@ places.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf, prod
 from typing import Protocol, runtime_checkable
 
@@ -215,7 +216,7 @@ class Matrix:
             return Bands(names, np.arange(n), signed=True)
         labels = np.arange(n) * _MOST_BANDS // n
         ends = np.searchsorted(labels, np.arange(_MOST_BANDS + 1))
-        names = tuple(f"coefficients {a}–{b - 1}" for a, b in zip(ends, ends[1:], strict=False))
+        names = tuple(f"coefficients {a}–{b - 1}" for a, b in pairwise(ends))
         return Bands(names, labels)
 
 

@@ -185,7 +185,7 @@ def _checked(
             seed=seed,
             log_scores=log_scores,
             field=field,
-        ),  # fmt: skip
+        ),
         advice=advise(sims, effects, sums.measured, found if matters else ()),
         margins=left,
     )
