@@ -95,8 +95,7 @@ def test_flaws_of_fields_are_named(flaw):
 
 def test_a_biased_patch_is_found_where_it_is():
     sims = field("biased_patch", shape=(12, 12), n_draws=40, rng=3)
-    check = tarpon.check(sims, n_swaps=199, rng=3)
-    (finding,) = check.findings
+    finding = tarpon.check(sims, n_swaps=199, rng=3).findings[0]
     assert finding.kind is Kind.BIASED
     assert finding.where == "a patch of 9 cells around (4, 4)"
     assert finding.size.low < 0.5 < finding.size.high
