@@ -10,9 +10,11 @@ from .._base.types import Array, Floats
 from ..ranks import Ranks
 from ..results import Result
 from ..simulations import Simulations
+from ..simulations.fields import Places, places_of
 from ..simulations.weights import Draws
 from ..verdict import Reading
 from .comparing import Energy, Scores
+from .examples import Example, of_effects
 from .fields import Field
 from .flaws import Trend
 from .parameters import Effects
@@ -106,6 +108,8 @@ class Evidence:
         log_scores: The log-densities of the truths, if given.
         bands: Of fields, the power and the width of the truths over those of the draws in every
             band, smallest scales first, with exact simultaneous limits for accurate posteriors.
+        places: Of fields, the places of the cells, or blocks of cells, that are parameters.
+        examples: Of fields, the simulations with the smallest, median and largest residual.
     """
 
     marginals: Result
@@ -120,6 +124,8 @@ class Evidence:
     has_x: bool
     log_scores: LogScores | None
     bands: tuple[Band, ...] = ()
+    places: Places | None = None
+    examples: tuple[Example, ...] = ()
 
     @classmethod
     def of(
@@ -151,6 +157,8 @@ class Evidence:
             sims.x is not None,
             log_scores,
             bands(field, sums, level, np.random.default_rng([seed, 2])) if field else (),
+            places_of(sims.names, field.shape) if field else None,
+            of_effects(effects, trends.unit, sims.shape) if field else (),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -127,7 +127,9 @@ def _localise(element: ElementTree.Element, key: str, wanted: set[str]) -> None:
     if element.get("id") not in wanted:
         element.attrib.pop("id", None)
     target = element.attrib.pop(_XLINK, None)
-    if target is not None:
+    if target is not None and target.startswith("data:"):
+        element.set("href", target)
+    elif target is not None:
         element.set("href", f"#{key}-{target.removeprefix('#')}")
     for name, value in element.attrib.items():
         if name == "id":

@@ -48,11 +48,11 @@ class Simulations:
     r"""Truths :math:`\theta^*_i`, draws :math:`\theta_{ij}` and observations :math:`x_i`.
 
     Arrays are validated here, once; nothing is modified, clipped or dropped silently. For a single
-    parameter the last axis may be left out. Fields (maps, images, time series on several channels)
-    come with their axes, `samples (n_draws, n_sims, *shape)` and `theta (n_sims, *shape)`: they are
-    kept flat, and `shape` remembers what one of them looks like. Arrays that are not in memory (memory-mapped, HDF5,
-    Zarr, netCDF, xarray, Dask) are read and validated a few simulations at a time, when a test
-    needs them.
+    parameter the last axis may be left out. Fields, that is images, maps and time series of
+    several channels, have more axes: `samples (n_draws, n_sims, *shape)` and
+    `theta (n_sims, *shape)`. They are kept flat, and `shape` is the shape of one of them. Arrays
+    that are not in memory (memory-mapped, HDF5, Zarr, netCDF, xarray, Dask) are read and validated
+    a few simulations at a time, when a test needs them.
 
     Samples on a device (torch, JAX, CuPy) stay there, and the truths are moved to them. Arrays on
     the CPU are not copied, except that bfloat16, which NumPy lacks, becomes float32.
@@ -486,7 +486,7 @@ def averaged(
         theta: Those of the truths, `(n_sims, n_blocks)`.
         starts: Where blocks begin along each axis.
     """
-    names = fields.blocks(sims.shape, starts)
+    names = fields.blocks(sims.names, sims.shape, starts)
     shape = tuple(map(len, starts))
     part = sims._with(samples=samples, theta=theta, names=names, shape=shape)
     part._known.centres, part._known.box = None, None

@@ -5,8 +5,8 @@ and tells which axis is where when shapes do not fit.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import permutations, product
+from dataclasses import dataclass, replace
+from itertools import permutations
 from math import prod
 from typing import Any, overload
 
@@ -23,6 +23,7 @@ class Places(Sequence[str]):
         shape: The shape of the field.
         axes: Names of its axes, if they have any.
         label: The name of the field.
+        starts: Where blocks of cells begin along each axis, if blocks are named rather than cells.
 
     Example:
         >>> names = Places((8, 8))
@@ -30,14 +31,22 @@ class Places(Sequence[str]):
         ('theta[4, 6]', 64, 38)
         >>> Places((8, 8), ("lat", "lon"))[38]
         'theta[lat=4, lon=6]'
+        >>> Places((8, 8), starts=((0, 4), (0, 4)))[2]
+        'theta[4:8, 0:4]'
     """
 
     shape: Shape
     axes: tuple[str, ...] = ()
     label: str = "theta"
+    starts: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def grid(self) -> Shape:
+        """How many cells or blocks there are along each axis."""
+        return tuple(map(len, self.starts)) or self.shape
 
     def __len__(self) -> int:
-        return prod(self.shape)
+        return prod(self.grid)
 
     @overload
     def __getitem__(self, k: int) -> str: ...
@@ -46,7 +55,20 @@ class Places(Sequence[str]):
     def __getitem__(self, k: int | slice) -> str | tuple[str, ...]:
         if isinstance(k, slice):
             return tuple(self[j] for j in range(*k.indices(len(self))))
-        return place(self.shape, range(len(self))[k], self.label, self.axes)
+        k = range(len(self))[k]
+        if not self.starts:
+            return place(self.shape, k, self.label, self.axes)
+        return named(self.label, self._ranges(k), self.axes)
+
+    def _ranges(self, k: int) -> list[str]:
+        """Return the cells of a block along each axis."""
+        found = []
+        for start, n, j in zip(
+            self.starts, self.shape, np.unravel_index(k, self.grid), strict=True
+        ):
+            low, high = (*start, n)[j : j + 2]
+            found.append(f"{low}:{high}" if high > low + 1 else f"{low}")
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return (self[k] for k in range(len(self)))
@@ -64,25 +86,31 @@ def place(shape: Shape, cell: int, label: str, axes: Sequence[str] = ()) -> str:
     """Return the name of a number in data of a shape, for example `x[3]` or `x[4, 6]`."""
     if prod(shape) == 1:
         return label
-    at = [str(k) for k in np.unravel_index(cell, shape)]
+    return named(label, [str(k) for k in np.unravel_index(cell, shape)], axes)
+
+
+def named(label: str, at: Sequence[str], axes: Sequence[str] = ()) -> str:
+    """Return a name with a place, for example `theta[4, 6]` or `theta[lat=4, lon=6]`."""
     if axes:
         at = [f"{axis}={k}" for axis, k in zip(axes, at, strict=True)]
     return f"{label}[{', '.join(at)}]"
 
 
-def blocks(shape: Shape, starts: Sequence[Any], label: str = "theta") -> tuple[str, ...]:
+def blocks(names: Sequence[str] | None, shape: Shape, starts: Sequence[Any]) -> Places:
     """Return the names of blocks of cells, for example `theta[4:8, 0:4]`.
 
     Arguments:
+        names: The names of the cells.
         shape: The shape of the field.
         starts: Where blocks begin along each axis.
-        label: The name of the field.
     """
-    ranges = [
-        [f"{a}:{b}" if b > a + 1 else f"{a}" for a, b in zip(low, [*low[1:], n], strict=True)]
-        for low, n in zip(starts, shape, strict=True)
-    ]
-    return tuple(f"{label}[{', '.join(at)}]" for at in product(*ranges))
+    known = names if isinstance(names, Places) else Places(shape)
+    return replace(known, starts=tuple(tuple(map(int, each)) for each in starts))
+
+
+def places_of(names: Sequence[str] | None, shape: Shape) -> Places:
+    """Return the places of the cells of a field, whatever the user calls them."""
+    return names if isinstance(names, Places) else Places(shape)
 
 
 def described(shape: Shape) -> str:
@@ -116,6 +144,10 @@ def hint(got: Shape, n_sims: int, shape: Shape) -> str:
         shape: The shape of one truth.
     """
     wanted = (n_sims, *shape)
+    if len(shape) > 1 and got == shape:
+        return " `samples` and `theta` look swapped: draws come first."
+    if len(shape) > 1 and n_sims == 1 and got[1:] == shape:
+        return " `theta` may have an axis too many: try `theta[0]`."
     if got == wanted:
         return " If there is one draw a simulation, pass `samples[None]`."
     return (
@@ -125,6 +157,19 @@ def hint(got: Shape, n_sims: int, shape: Shape) -> str:
         or " Draws come first, then simulations, then "
         + ("the axes of the field." if len(shape) > 1 else "parameters.")
     )
+
+
+def flattened(points: Any, shape: Shape) -> Any:
+    """Return points with the axes of a field as one, where they have them; others as they are."""
+    n = len(shape)
+    if n < 2 or tuple(points.shape[-n:]) != tuple(shape):
+        return points
+    return points.reshape(*points.shape[:-n], prod(shape))
+
+
+def unflattened(points: Any, shape: Shape) -> Any:
+    """Return flat points with the axes of a field; all others as they are."""
+    return points.reshape(*points.shape[:-1], *shape) if len(shape) > 1 else points
 
 
 def _about_order(got: Shape, wanted: Shape) -> str:

@@ -69,12 +69,13 @@ class Observation:
 
 def _draws(sims: "Simulations", samples: ArrayLike) -> Floats:
     draws = shapes.finite("draws", shapes.array("samples", samples)).astype(float)
+    draws = fields.flattened(draws, sims.shape)
     if draws.ndim == 3 and draws.shape[1] == 1:
         draws = draws[:, 0]
     if draws.ndim != 2 or draws.shape[1] != sims.n_dims or len(draws) < 2:
         raise ValueError(
-            f"`samples` must be the draws of the posterior of `x_o`, (n_draws, {sims.n_dims}), "
-            f"but got {draws.shape}."
+            f"`samples` must be the draws of the posterior of `x_o`, "
+            f"{fields.listed('n_draws', *sims.shape)}, but got {draws.shape}."
         )
     return draws
 
