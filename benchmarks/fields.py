@@ -177,13 +177,14 @@ def main() -> None:
     parser.add_argument("--level", action="store_true", help="false alarms of small studies")
     parser.add_argument("--memory", action="store_true", help="memory of a large store")
     parser.add_argument("--side", type=int, default=256, help="cells along each axis of it")
+    parser.add_argument("--sims", type=int, default=200, help="simulations of it")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--write", action="store_true", help="write tables into docs/fields.md")
     options = parser.parse_args()
     if options.measure:
         measure(options.measure)
     elif options.memory:
-        memory(options.side)
+        memory(options.side, options.sims)
     elif options.write:
         write()
     elif options.level:

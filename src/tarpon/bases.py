@@ -8,6 +8,7 @@ places.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf, prod
 from typing import Protocol, runtime_checkable
 
@@ -215,7 +216,7 @@ class Matrix:
             return Bands(names, np.arange(n), signed=True)
         labels = np.arange(n) * _MOST_BANDS // n
         ends = np.searchsorted(labels, np.arange(_MOST_BANDS + 1))
-        names = tuple(f"coefficients {a}–{b - 1}" for a, b in zip(ends, ends[1:], strict=False))
+        names = tuple(f"coefficients {a}–{b - 1}" for a, b in pairwise(ends))
         return Bands(names, labels)
 
 
@@ -279,5 +280,12 @@ def fitting(basis: Basis | None, shape: tuple[int, ...]) -> Basis | None:
     """Return the basis of fields of a shape: waves, unless told, and none of plain vectors."""
     if basis is None:
         return Fourier() if len(shape) > 1 and prod(shape) >= 16 else None
-    arguments.function("basis", basis, "a basis, like `tarpon.bases.Fourier()`", "coefficients")
-    return arguments.function("basis", basis, "a basis, like `tarpon.bases.Fourier()`", "bands")
+    for method in ("coefficients", "bands"):
+        arguments.function("basis", basis, "a basis, like `tarpon.bases.Fourier()`", method)
+    found = np.shape(basis.coefficients(np.zeros((1, prod(shape)), np.float32), shape))
+    if found != (1, len(labels := basis.bands(shape).labels)):
+        raise ValueError(
+            f"`basis` must return as many coefficients as it has labels, but got {found} of one "
+            f"field and {len(labels)} labels."
+        )
+    return basis

@@ -186,7 +186,7 @@ def _checked(
             log_scores=log_scores,
             field=field,
             whole=whole,
-        ),  # fmt: skip
+        ),
         advice=advise(sims, effects, sums.measured, found if matters else ()),
         margins=left,
     )

@@ -210,7 +210,7 @@ _TOGETHER = (
     "correlations",
 )
 _SCALES = (
-    "a network or a loss that smooths, too few steps of a sampler, or a prior with another spectrum",
+    "a network or a loss that smooths, too few steps of a sampler, or a wrong prior",
     "Look at `check.evidence.bands`, and compare the spectra of truths and draws",
     "fields",
 )

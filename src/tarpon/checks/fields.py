@@ -6,10 +6,10 @@ its simulation, and :math:`d = c - m`, a point has in every band
 .. math:: \sum c^2, \quad \sum d^2, \quad \sum d\, m, \quad
     \frac{\sum q\, d^2}{\sum d^2}, \quad \sum d ,
 
-its power, its width, how far it follows the mean, how it differs between directions :math:`q`, and,
-where that means something, its bias. Two more numbers describe all cells at once: skewness and
-kurtosis of the standardised residual. All of them treat the truth as one more draw, and are ranked
-as other scores are.
+its power, its width, how far it follows the mean, how it differs between directions :math:`q`,
+and, where that means something, its bias. Two more numbers describe all cells at once: skewness
+and kurtosis of the standardised residual. All of them treat the truth as one more draw, and are
+ranked as other scores are.
 
 Fields of many cells are averaged over blocks of cells for everything else that `check` looks at.
 So its cost is that of one pass over the cells.
@@ -223,8 +223,10 @@ class _Recipe:
         return joined(found)
 
     def _scores(self, block: Block, own: Mapping[str, Region]) -> Results:
-        n_bands = len(self.bands.names)
-        centre, points = host(block.centre), host(block.points).swapaxes(0, 1)
+        n_bands, last = len(self.bands.names), block.n_points - 1
+        # Where the truth is the first of the points, the first draw is the last of them.
+        order = np.array([0, last, *range(1, last)])
+        centre, points = host(block.centre), host(block.points)[order].swapaxes(0, 1)
         about = points - centre[:, None]
         kind = np.float32 if _SMALL < abs(about).max() < _LARGE else np.float64
         about = about.astype(kind, copy=False)
@@ -246,7 +248,7 @@ class _Recipe:
             "bias": bias,
         }
         if block.weighted:
-            results["share"] = (block.weights / block.weights.sum(axis=0)).T
+            results["share"] = (block.weights / block.weights.sum(axis=0))[order].T
         if self.edges is not None:
             coarse, fine = self.edges
             results["points"] = averages(points, self.shape, coarse)
@@ -254,10 +256,8 @@ class _Recipe:
             sd = residual.std(axis=1, keepdims=True)
             results["maps"] = (residual / np.maximum(sd, 1e-30)).astype(np.float32)
         for name, region in own.items():
-            shape = (block.n_points, len(block.truth))
-            results[f"own {name}"] = host(regions.scores(region.scores(block), shape)).swapaxes(
-                0, 1
-            )
+            scores = regions.scores(region.scores(block), (block.n_points, len(block.truth)))
+            results[f"own {name}"] = host(scores)[order].swapaxes(0, 1)
         return results
 
 

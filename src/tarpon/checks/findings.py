@@ -29,7 +29,7 @@ _OUTSIDE_TIMES, _OUTSIDE_STRICTER = 4, 10
 
 _BY_DATA = {Kind.BIAS_BY_DATA, Kind.IGNORES_DATA, Kind.UNUSED_DATA, Kind.WIDTH_BY_DATA}
 _OTHERS = _BY_DATA | {Kind.SKEWED, Kind.TAILS, Kind.CORRELATION_BY_DATA, Kind.DEPENDENCE}
-_SCALES = {Kind.POWER, Kind.SCALES, Kind.PHASES, Kind.ANISOTROPY, Kind.CELLS}
+_SCALES = {Kind.POWER, Kind.SCALES, Kind.PHASES, Kind.ANISOTROPY}
 # What else a flaw may look like.
 _SHADOWS = {
     Kind.BIASED: _OTHERS | _SCALES,
@@ -43,9 +43,6 @@ _SHADOWS = {
     Kind.CORRELATION: {Kind.COMBINATION, Kind.DEPENDENCE},
     Kind.ROUNDED: {Kind.DEPENDENCE, Kind.COMBINATION},
     Kind.ANISOTROPY: _SCALES,
-    Kind.PHASES: {Kind.CELLS},
-    Kind.POWER: {Kind.CELLS},
-    Kind.SCALES: {Kind.CELLS},
 }
 # What wrong scales of a field do not explain: they change all widths, slopes and correlations.
 _BESIDE_SCALES = {
@@ -153,7 +150,11 @@ def _beside_values(named: list[Candidate], rejected: Rejected) -> list[Candidate
 
 
 def _beside_scales(named: list[Candidate]) -> list[Candidate]:
-    """Return the candidates without those that wrong scales of a field explain."""
+    """Return the candidates without those that wrong scales of a field explain.
+
+    Any other flaw of a field also changes the distribution of its cells.
+    """
+    named = [c for c in named if c.finding.kind is not Kind.CELLS] or named
     if not any(candidate.by_scale for candidate in named):
         return named
     return [

@@ -7,7 +7,7 @@ import numpy as np
 from .._base.types import Floats, Ints
 from .statistics import adjusted
 
-_MOST_PATCHES = 3
+_MOST_PATCHES, _STRICTER = 3, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,8 @@ def patches(
     """
     from scipy.ndimage import label
 
-    fails = adjusted(abs(values)) <= level
+    p_values = adjusted(abs(values))
+    fails = p_values <= level
     size = tuple(n / m for n, m in zip(field, shape, strict=True))
     found = []
     for sign in (1.0, -1.0):
@@ -56,7 +57,9 @@ def patches(
             cells = np.flatnonzero(places.ravel() == k)
             found.append(Patch(cells, sign, _where(cells, shape, size)))
     found.sort(key=lambda patch: (-len(patch.cells), -abs(values[0, patch.cells]).max()))
-    return found[:_MOST_PATCHES]
+    # Beside the largest one, others must be clear.
+    clear = [patch for patch in found[1:] if p_values[patch.cells].min() <= level / _STRICTER]
+    return [*found[:1], *clear][:_MOST_PATCHES]
 
 
 def _where(cells: Ints, shape: tuple[int, ...], size: tuple[float, ...]) -> str:

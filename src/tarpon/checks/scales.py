@@ -25,6 +25,8 @@ from .statistics import adjusted
 from .swaps import Sums
 
 _CLEAR = 2.0  # standard errors from which truths follow the mean differently
+_MATTERS = 0.2  # the share of a wrong power from which on it is due to following the mean
+_STRICTER = 5  # times below the level, truths follow the mean differently
 _OPEN = 0.5  # the share of the mean in the power of a band below which the data say little
 _DIFFERENT = 0.01  # the p-value from which on errors of bands are not all the same
 
@@ -56,7 +58,7 @@ class Band:
 def bands(field: Field, sums: Sums, level: float, rng: Generator) -> tuple[Band, ...]:
     """Return the power of truths over draws in every band, with its simultaneous band."""
     p_values = adjusted(abs(sums.moments["power"][: sums.n_rows, 0]))
-    low, high = _accurate(field, sums.n_rows - 1, level, rng)
+    low, high = limits(field, sums.n_rows - 1, level, rng)
     return tuple(
         Band(
             name,
@@ -70,7 +72,7 @@ def bands(field: Field, sums: Sums, level: float, rng: Generator) -> tuple[Band,
     )
 
 
-def _accurate(field: Field, n_swaps: int, level: float, rng: Generator) -> tuple[Floats, Floats]:
+def limits(field: Field, n_swaps: int, level: float, rng: Generator) -> tuple[Floats, Floats]:
     """Return where ratios of power lie, in all bands at once, if truths are swapped with draws.
 
     The largest deviation of all bands, in standard deviations of each, has a quantile that swaps
@@ -90,7 +92,7 @@ def _accurate(field: Field, n_swaps: int, level: float, rng: Generator) -> tuple
     logs = np.log(np.maximum(rows, 1e-300) / np.maximum(total, 1e-300))
     centre, sd = logs.mean(axis=0), np.maximum(logs.std(axis=0), 1e-12)
     farthest = np.sort((abs(logs - centre) / sd).max(axis=1))
-    reach = farthest[min(len(farthest) - 1, int(np.ceil((1 - level) * len(farthest))))]
+    reach = farthest[int(np.ceil(round((1 - level) * len(farthest), 9))) - 1]
     return np.exp(centre - reach * sd), np.exp(centre + reach * sd)
 
 
@@ -124,6 +126,20 @@ class Scales:
         """Return which bands fail on their own."""
         return adjusted(abs(self._z(family))) <= self.level
 
+    @cached_property
+    def _follows(self) -> Floats:
+        """Which bands fail since truths follow the mean differently, and not by a little."""
+        field = self.field
+        follows, width = (
+            abs((scores[:, 0] - field.of_draws(scores)).mean(axis=0))
+            for scores in (field.follows, field.width)
+        )
+        # Where truths scatter more widely, they also follow the mean less steadily.
+        z = self._z("phases").copy()
+        z[0] /= [max(1.0, field.ratio(field.width, [k]).value ** 0.5) for k in range(len(z[0]))]
+        clear = adjusted(abs(z)) <= self.level / _STRICTER
+        return clear & (2 * follows > _MATTERS * width)
+
     def _alike(self, scores: Floats) -> bool:
         """Return whether the ratios of all bands may be the same."""
         from scipy.special import chdtrc
@@ -141,12 +157,12 @@ class Scales:
         """Which bands have structure in the wrong places."""
         follows, width = self._z("phases")[0], self._z("scales")[0]
         apart = (follows * width < 0) & (abs(width) > _CLEAR)
-        return self._fails("phases") & self._fails("scales") & apart
+        return self._follows & self._fails("scales") & apart
 
     @cached_property
     def uniform(self) -> bool:
         """Whether all there is is one wrong width, the same at all scales."""
-        return self._alike(self.field.width) and not self._fails("phases").any()
+        return self._alike(self.field.width) and not self._follows.any()
 
     @cached_property
     def powerful(self) -> Ints:
@@ -158,7 +174,7 @@ class Scales:
         draws = self.field.of_draws(self.field.power).mean(axis=0)
         mean = self.field.mean.mean(axis=0) / np.maximum(draws, 1e-300)
         wrong = self._fails("power") & (moved | (mean < _OPEN)) & ~self.misplaced
-        wrong |= self._fails("phases") & moved & ~self.misplaced
+        wrong |= self._follows & moved & ~self.misplaced
         if wrong.any() and not self.misplaced.any() and self._alike(self.field.power):
             return np.arange(len(wrong))
         return np.flatnonzero(wrong)
@@ -293,7 +309,7 @@ def cells(rejected: Rejected, p_value: float) -> list[Candidate]:
         Kind.CELLS, (), p_value, size=Estimate(mean, mean - half, mean + half),
         unit=f"{('skewness', 'kurtosis')[k]} of the cells", expected=0.0,
     )  # fmt: skip
-    return [_candidate(finding)]
+    return [replace(_candidate(finding), by_scale=False)]
 
 
 def regions(rejected: Rejected, p_value: float) -> list[Candidate]:
