@@ -69,7 +69,7 @@ def test_nothing_is_outlined_where_nothing_is_wrong():
 
 
 def test_colours_tell_the_side(checks):
-    red, green, blue, opaque = plots.maps(checks["map"]).axes[0].images[0].get_array()[-1, -1]
+    red, _, blue, opaque = plots.maps(checks["map"]).axes[0].images[0].get_array()[-1, -1]
     assert red > blue
     assert opaque == 1
 

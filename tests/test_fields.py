@@ -132,7 +132,7 @@ def test_scores_of_your_own_see_fields():
         seen.append(theta.shape[2:])
         return theta.max(axis=(-1, -2))
 
-    samples, theta, x = noisy()
+    samples, theta, _ = noisy()
     tarpon.check(samples, theta, scores={"peak": peak}, n_swaps=99, rng=0)
     assert set(seen) == {(4, 6)}
 
@@ -222,3 +222,29 @@ class TestFiles:
         chains = rng.normal(size=(2, 300, 20, 4, 6))
         sims = thin(chains, THETA)
         assert sims.shape == (4, 6)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "fix"),
+    [
+        (lambda s: s.swapaxes(-1, -2), "samples = samples.transpose(0, 1, 3, 2)"),
+        (lambda s: s[..., ::-1, :], "samples = np.flip(samples, axis=(2,))"),
+        (lambda s: np.rot90(s, axes=(2, 3)), None),
+    ],
+)
+def test_square_fields_that_are_turned_are_recognised(mistake, fix):
+    samples, theta, x = noisy(n_sims=200, shape=(5, 5))
+    check = tarpon.check(mistake(samples), theta, x=x, n_swaps=99, rng=0)
+    advice = check.advice[0]
+    assert advice.cause == "order of axes"
+    assert fix is None or f"`{fix}`" in str(advice)
+    line = str(advice).split("`samples = ")[1].split("`")[0]
+    right = eval(line, {"np": np, "samples": mistake(samples)})
+    assert (right == samples).all()
+
+
+def test_fields_that_are_not_turned_have_no_such_advice():
+    samples, theta, x = noisy(n_sims=200, shape=(5, 5))
+    check = tarpon.check(1.5 * samples, theta, x=x, n_swaps=99, rng=0)
+    assert check.outcome == "inaccurate"
+    assert "order of axes" not in [advice.cause for advice in check.advice]

@@ -110,7 +110,8 @@ class Evidence:
         bands: Of fields, the power and the width of the truths over those of the draws in every
             band, smallest scales first, with exact simultaneous limits for accurate posteriors.
         places: Of fields, the places of the cells, or blocks of cells, whose errors are known.
-        cells: Of fields with so many cells that larger blocks of them are parameters, their errors.
+        cells: Of fields with many cells, the errors of blocks of cells that are smaller than those
+            that are parameters.
         examples: Of fields, the simulations whose parameters have the smallest, the median and the
             largest residual.
     """
