@@ -2,12 +2,16 @@
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tarpon
 from tarpon import Simulations
 from tarpon.adapters import files
 from tarpon.adapters.bayesflow import from_bayesflow
 from tarpon.adapters.chains import thin
+from tarpon.cli import main
+from tarpon.runner.problem import simulated
+from tarpon.runner.store import stacked
 
 RNG = np.random.default_rng(0)
 THETA = RNG.normal(size=(20, 4, 6))
@@ -248,3 +252,61 @@ def test_fields_that_are_not_turned_have_no_such_advice():
     check = tarpon.check(1.5 * samples, theta, x=x, n_swaps=99, rng=0)
     assert check.outcome == "inaccurate"
     assert "order of axes" not in [advice.cause for advice in check.advice]
+
+
+class Problem:
+    """White fields in noise, with exact posteriors."""
+
+    def prior(self, rng):
+        return rng.normal(size=(3, 4))
+
+    def simulate(self, theta, rng):
+        return theta + rng.normal(size=theta.shape)
+
+    def posterior(self, x, n_draws, rng):
+        return x / 2 + np.sqrt(0.5) * rng.normal(size=(n_draws, *x.shape))
+
+    def log_prob(self, theta, x):
+        return -((theta - x / 2) ** 2).sum(axis=(1, 2))
+
+
+def test_runs_simulate_fields(tmp_path):
+    found = [simulated(Problem(), k, 0, 9) for k in range(12)]
+    assert found[0]["samples"].shape == (9, 3, 4)
+    assert found[0]["log_prob_samples"].shape == (9,)
+    assert Simulations(**stacked(found)).shape == (3, 4)
+
+
+def test_the_command_line_takes_fields(tmp_path):
+    samples, theta, x = noisy()
+    np.savez(tmp_path / "a.npz", samples=samples, theta=theta, x=x)
+    run = CliRunner().invoke(main, ["inspect", str(tmp_path / "a.npz")])
+    assert "fields of 4 x 6" in run.output
+    command = ["check", str(tmp_path / "a.npz"), "--names", "lat,lon", "--rng", "0"]
+    run = CliRunner().invoke(main, command)
+    assert run.exit_code == 0, run.output
+    assert "60 simulations × 19 draws" in run.output
+
+
+def test_results_are_resumed_for_the_same_shape_and_names_only(tmp_path):
+    samples, theta, _ = noisy()
+    engine = tarpon.Engine(resume=tmp_path / "kept")
+    first, again = (tarpon.sbc(samples, theta, rng=0, engine=engine) for _ in range(2))
+    assert (first.ranks.values == again.ranks.values).all()
+    others = (
+        Simulations(samples, theta, names=["lat", "lon"]),
+        Simulations(samples.reshape(19, 60, 6, 4), theta.reshape(60, 6, 4)),
+    )
+    for other in others:
+        with pytest.raises(ValueError, match="kept"):
+            tarpon.sbc(other, rng=0, engine=engine)
+
+
+def test_large_square_fields_are_looked_at_in_part(tmp_path):
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(12, 30, 20)).astype(np.float32)
+    samples = theta + rng.normal(size=(12, 12, 30, 20)).astype(np.float32)
+    np.save(tmp_path / "s.npy", samples.swapaxes(0, 1))
+    for swapped in (samples.swapaxes(0, 1), np.load(tmp_path / "s.npy", mmap_mode="r")):
+        with pytest.warns(UserWarning, match="as many draws as simulations"):
+            Simulations(swapped, theta)

@@ -585,7 +585,8 @@ def digest(sims: Simulations) -> dict[str, Any]:
         name: array.fingerprint() if isinstance(array, Stored) else of_array(array)
         for name, array in sims._by_name.items()
     }
-    return every | {"names": sims.names, "part_bytes": sims._part_bytes}
+    field = {"shape": sims.shape} if len(sims.shape) > 1 else {}
+    return every | field | {"names": sims.names, "part_bytes": sims._part_bytes}
 
 
 def equalised(sims: Simulations, rng: Generator) -> Simulations:
