@@ -83,7 +83,7 @@ class TestErrorsSayWhatToDo:
         self.raises(r"try `samples.swapaxes\(0, 1\)`", SAMPLES[..., 0].T, THETA[:, 0])
 
     def test_swapped_arguments_are_refused(self):
-        self.raises(r"`theta` must be \(n_sims, n_dims\).*got \(9, 6, 2\)", THETA, SAMPLES)
+        self.raises(r"got \(6, 2\). `samples` and `theta` look swapped", THETA, SAMPLES)
 
     def test_shapes_that_disagree_are_refused(self):
         self.raises(
@@ -148,8 +148,8 @@ class TestErrorsSayWhatToDo:
         self.raises("must differ", names=["a", "a"])
         self.raises("must be a list of 2 names, but got 'ab'", names="ab", kind=TypeError)
 
-    def test_theta_of_three_axes_is_refused(self):
-        self.raises(r"`theta` must be \(n_sims, n_dims\)", theta=THETA[None])
+    def test_theta_with_an_axis_too_many_is_refused(self):
+        self.raises(r"axis too many: try `theta\[0\]`", theta=THETA[None])
 
     def test_theta_left_out_or_given_twice_is_refused(self):
         with pytest.raises(TypeError, match="`theta` is missing"):

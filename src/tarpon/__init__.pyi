@@ -1,6 +1,7 @@
 # What type checkers read: at run time, a name is imported when it is first used.
 
 from . import adapters as adapters
+from . import bases as bases
 from . import compat as compat
 from . import experiments as experiments
 from . import gate as gate

@@ -8,6 +8,7 @@ depend on which point is the truth, or the ranks of an exact posterior would not
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from ._base import arguments, optional
 from ._base.arrays import host, power_of_two, rounded_like
 from ._base.text import clean
 from ._base.types import Array, ArrayLike, Floats
-from .simulations import Simulations, shapes, weights
+from .simulations import Simulations, fields, shapes, weights
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -138,7 +139,7 @@ class Fixed:
 
     def draw(self, sims: Simulations, rng: Generator) -> Array:
         """Return the points, a single one repeated for all simulations."""
-        points = self.points
+        points = fields.flattened(self.points, sims.shape)
         shape = (sims.n_sims, sims.n_dims)
         if points.shape not in (shape, shape[1:]) and not (points.ndim == 0 and shape[1] == 1):
             raise ValueError(
@@ -178,7 +179,7 @@ class Prior:
         """Return one point per simulation, chosen or sampled."""
         if callable(self.source):
             return shapes.array("source", self.source(sims.n_sims, rng))
-        points = self.source
+        points = fields.flattened(self.source, sims.shape)
         points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
         if points.ndim != 2 or points.shape[1] != sims.n_dims or not len(points):
             raise ValueError(
@@ -225,7 +226,7 @@ class Several:
                 "`Several` cannot wrap a reference that holds draws out, such as `Posterior`. "
                 "Wrap another reference."
             )
-        checked = [reference_points(points, sims.n_sims, sims.n_dims) for points in drawn]
+        checked = [reference_points(points, sims.n_sims, sims.shape) for points in drawn]
         return np.stack(checked, axis=1)
 
 
@@ -283,7 +284,7 @@ class Around:
         x = shapes.needs_x(sims.x, "`Around`")
         points = shapes.array("points", self.function(x))
         points = points[:, None] if points.ndim == 1 and sims.n_dims == 1 else points
-        points = reference_points(points, sims.n_sims, sims.n_dims)
+        points = reference_points(points, sims.n_sims, sims.shape)
         return points + _given("spread", self.spread, sims) * rng.standard_normal(points.shape)
 
 
@@ -321,7 +322,7 @@ class Learned:
         """Return one guess per simulation, from a model fitted to the other simulations."""
         observed = shapes.finite("observations `x`", shapes.needs_x(sims.x, "`Learned`"))
         theta, x = self.theta, self.x
-        theta = theta[:, None] if theta.ndim == 1 else theta
+        theta = theta[:, None] if theta.ndim == 1 else fields.flattened(theta, sims.shape)
         if theta.shape[1:] != (sims.n_dims,) or x.shape[1:] != observed.shape[1:]:
             raise ValueError(
                 f"`Learned` needs {sims.n_dims} parameters and observations of shape "
@@ -343,7 +344,8 @@ class Learned:
 
 def _given(name: str, value: ArrayLike, sims: Simulations) -> Floats:
     """Return finite numbers, one for all parameters or one per parameter."""
-    numbers = arguments.per_parameter(name, arguments.floats(name, value), sims.n_dims)
+    numbers = fields.flattened(arguments.floats(name, value), sims.shape)
+    numbers = arguments.per_parameter(name, numbers, sims.n_dims)
     if not np.isfinite(numbers).all():
         raise ValueError(f"`{name}` must be finite, but got {clean(numbers)}.")
     return numbers
@@ -419,10 +421,10 @@ def _shares(sims: Simulations, few: slice) -> Floats:
 
 
 def reference_points(
-    drawn: ArrayLike, n_sims: int, n_dims: int, name: str = "reference"
+    drawn: ArrayLike, n_sims: int, shape: tuple[int, ...], name: str = "reference"
 ) -> Floats:
     """Return finite reference points, (n_sims, n_dims), or several: (n_sims, n, n_dims)."""
-    drawn = shapes.array(name, drawn)
+    drawn, n_dims = fields.flattened(shapes.array(name, drawn), shape), prod(shape)
     if drawn.ndim not in (2, 3) or drawn.shape[:: drawn.ndim - 1] != (n_sims, n_dims):
         raise ValueError(
             f"`{name}` must be ({n_sims}, {n_dims}), one point per simulation, or several, "

@@ -21,6 +21,7 @@ from .metrics import L2, Metric
 from .references import HeldOut, Reference
 from .simulations import Simulations, range_of
 from .simulations.blocks import Block
+from .simulations.fields import unflattened
 from .simulations.shapes import where_it_is
 
 __all__ = [
@@ -89,7 +90,7 @@ class Balls:
         """Draw reference points: return the balls around them, and the simulations to rank."""
         drawn = reference.draw(sims, rng)
         points, left = drawn if isinstance(drawn, HeldOut) else (drawn, sims)
-        centres = references.reference_points(points, sims.n_sims, sims.n_dims)
+        centres = references.reference_points(points, sims.n_sims, sims.shape)
         references.refuse_own_points(centres, left)
         return cls(centres, _metrics.fit(metric, sims)), left
 
@@ -226,9 +227,10 @@ class Scores:
     """A function of your own, of a point and its observation.
 
     Arguments:
-        function: Function of `theta`, of shape `(n_points, n_block, n_dims)`, and `x`, of shape
-            `(n_block, ...)` or None without observations. It returns scores of shape
-            `(n_points, n_block)`, or `(n_points, n_block, n_scores)`.
+        function: Function of `theta`, of shape `(n_points, n_block, n_dims)`, or of fields
+            `(n_points, n_block, *shape)`, and `x`, of shape `(n_block, ...)` or None without
+            observations. It returns scores of shape `(n_points, n_block)`, or
+            `(n_points, n_block, n_scores)`.
 
     Example:
         >>> total = Scores(lambda theta, x: theta.sum(axis=-1))
@@ -240,7 +242,7 @@ class Scores:
         arguments.function("function", self.function, "a function of theta and x")
 
     def scores(self, block: Block) -> Array:
-        return self.function(block.points, block.x)
+        return self.function(unflattened(block.points, block.sims.shape), block.x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +268,7 @@ class Values:
 def fitting(region: Region, sims: Simulations) -> Region:
     """Return a region, or raise if its centres are not those of as many simulations."""
     if isinstance(region, Balls | FromPoints):
-        sizes = sims.n_sims, sims.n_dims
+        sizes = sims.n_sims, sims.shape
         region = replace(
             region, centres=references.reference_points(region.centres, *sizes, "centres")
         )
@@ -316,7 +318,7 @@ def scores(values: ArrayLike, shape: tuple[int, ...]) -> Array:
         raise ValueError(
             f"`scores` must be {shape} (points, simulations), with one more axis for several "
             f"scores, but got {tuple(values.shape)}. A score gets `theta` of shape (points, "
-            f"simulations, n_dims) and must reduce its last axis."
+            f"simulations, n_dims), or with the axes of a field, and must reduce these."
         )
     if (values != values).any():
         raise ValueError("`scores` must be numbers, but some are NaN.")

@@ -14,20 +14,20 @@ from ..simulations import shapes
 _LONGEST_REASON, _MOST_REASONS = 200, 3
 
 
-def gathered(found: Mapping[int, Any], shape: tuple[int, int, int], on_invalid: str) -> Array:
-    """Return draws `(n_draws, n_sims, n_dims)`, NaN for simulations without draws.
+def gathered(found: Mapping[int, Any], shape: tuple[int, ...], on_invalid: str) -> Array:
+    """Return draws `(n_draws, n_sims, *shape)`, NaN for simulations without draws.
 
     Arguments:
-        found: Draws `(n_draws, n_dims)` of each simulation, or the exception of its call.
+        found: Draws `(n_draws, *shape)` of each simulation, or the exception of its call.
         shape: Shape of all draws.
         on_invalid: `"raise"` an error if draws are missing, or `"drop"` to warn.
     """
-    n_draws, n_sims, n_dims = shape
+    n_draws, n_sims, *one = shape
     failed = {k: why for k, why in sorted(found.items()) if isinstance(why, BaseException)}
     if failed:
         _refuse(failed, n_sims, on_invalid)
     # Stacked with draws, half precision becomes the precision of the draws.
-    nothing = np.full((n_draws, n_dims), np.nan, dtype=np.float16)
+    nothing = np.full((n_draws, *one), np.nan, dtype=np.float16)
     return np.stack([nothing if k in failed else found[k] for k in range(n_sims)], axis=1)
 
 
@@ -56,11 +56,11 @@ def _reasons(failed: Mapping[int, BaseException]) -> str:
     return "; ".join(said)
 
 
-def shaped(drawn: Any, n_draws: int, n_dims: int) -> Array:
-    """Return the draws of one simulation as an array, `(n_draws, n_dims)`."""
+def shaped(drawn: Any, n_draws: int, shape: tuple[int, ...]) -> Array:
+    """Return the draws of one simulation as an array, `(n_draws, *shape)`."""
     draws = shapes.array("draws", drawn)
-    if draws.ndim == 1 and n_dims == 1:
+    if draws.ndim == 1 and shape == (1,):
         draws = draws[:, None]
-    if draws.shape != (n_draws, n_dims):
-        raise ValueError(f"returned draws {draws.shape}, not ({n_draws}, {n_dims})")
+    if draws.shape != (n_draws, *shape):
+        raise ValueError(f"returned draws {draws.shape}, not {(n_draws, *shape)}")
     return draws

@@ -14,7 +14,7 @@ import numpy as np
 from .._base import optional
 from .._base.arguments import shown
 from .._base.types import Array, ArrayLike, Floats
-from ..simulations import Simulations, shapes
+from ..simulations import Simulations, fields, shapes
 
 __all__ = ["effective", "thin"]
 
@@ -57,8 +57,9 @@ def thin(
         True
     """
     shapes.what_to_do(more.get("on_invalid", "raise"))
-    truths = shapes.truths(shapes.array("theta", theta))
-    by_sim = _by_simulation("chains", chains, 3)
+    theta = shapes.array("theta", theta)
+    truths = shapes.truths(theta)
+    by_sim = _by_simulation("chains", _flat(chains, theta.shape[1:]), 3)
     _same_number(len(by_sim), truths)
     if _swapped(by_sim):
         n_chains, n_steps = by_sim[0].shape[:2]
@@ -87,7 +88,17 @@ def thin(
     ]
     if log_prob_chains is not None:
         more["log_prob_samples"] = _steps(densities, every)
-    return Simulations(_steps(by_sim, every), theta, **more)
+    draws = [fields.unflattened(row, theta.shape[1:]) for row in _steps(by_sim, every)]
+    return Simulations(draws, theta, **more)
+
+
+def _flat(chains: Any, shape: tuple[int, ...]) -> Any:
+    """Return chains with the axes of a field as one; all others as they are."""
+    if len(shape) < 2:
+        return chains
+    if isinstance(chains, list | tuple):
+        return [fields.flattened(shapes.array("chains", chain), shape) for chain in chains]
+    return fields.flattened(shapes.array("chains", chains), shape)
 
 
 def _swapped(by_sim: list[Array]) -> bool:

@@ -35,10 +35,11 @@ def from_sampler(
     The random numbers of a simulation depend on the seed and its index only, not on the workers.
 
     Arguments:
-        sampler: Function that returns draws `(n_draws, n_dims)`. It is called with an observation
-            `x[i]`, the number of draws, and a `numpy.random.Generator` if it has a parameter
-            `rng`, or a third parameter without a default.
-        theta: True parameters, of shape `(n_sims, n_dims)`.
+        sampler: Function that returns draws `(n_draws, n_dims)`, or fields `(n_draws, *shape)`. It
+            is called with an observation `x[i]`, the number of draws, and a
+            `numpy.random.Generator` if it has a parameter `rng`, or a third parameter without a
+            default.
+        theta: True parameters `(n_sims, n_dims)`, or fields `(n_sims, *shape)`.
         x: Observations, of shape `(n_sims, ...)`.
         n_draws: Number of draws per simulation.
         n_workers: Number of parallel calls; by default one per processor.
@@ -66,9 +67,9 @@ def from_sampler(
     truths, observed = problem(theta, x, n_draws, names, on_invalid, time_limit, progress)
     if executor is not None:
         arguments.function("executor", executor, "an executor of `concurrent.futures`", "submit")
-    n_sims, n_dims = truths.shape
+    n_sims, shape = len(truths), truths.shape[1:]
     each_x = observed if isinstance(x, list | tuple) else x
-    function = partial(_draws, sampler, n_draws, n_dims, arguments.name_of_rng(sampler))
+    function = partial(_draws, sampler, n_draws, shape, arguments.name_of_rng(sampler))
     seed = arguments.seed(rng)
     tasks = ((each_x[k], SeedSequence(seed, spawn_key=(k,))) for k in range(n_sims))
     pool = Pool.of(executor) if executor is not None else Threads(threads.n_allowed())
@@ -76,7 +77,7 @@ def from_sampler(
         pool = replace(pool, n_workers=arguments.positive("n_workers", n_workers))
     calls = as_they_end(function, tasks, pool, time_limit)
     found = dict(told(calls, n_sims, progress))
-    samples = _gather.gathered(found, (n_draws, n_sims, n_dims), on_invalid)
+    samples = _gather.gathered(found, (n_draws, n_sims, *shape), on_invalid)
     return Simulations(samples, truths, x=observed, names=names, on_invalid=on_invalid)
 
 
@@ -103,9 +104,10 @@ def problem(
         arguments.above_zero("time_limit", time_limit)
     if progress is not None:
         arguments.function("progress", progress, "a function (stage, n_done, n_total)")
-    truths = shapes.truths(shapes.array("theta", theta))
-    shapes.something_to_rank(truths.shape[1], None)
-    shapes.names(names, truths.shape[1])
+    truths = shapes.array("theta", theta)
+    shapes.something_to_rank(shapes.truths(truths).shape[1], None)
+    truths = truths[:, None] if truths.ndim == 1 else truths
+    shapes.names(names, truths.shape[1:])
     arguments.affordable(
         8.0 * truths.size * arguments.positive("n_draws", n_draws),
         f"`n_draws` = {arguments.shown(n_draws)} for each of {len(truths)} simulations",
@@ -117,11 +119,11 @@ def problem(
 def _draws(
     sampler: Callable[..., ArrayLike],
     n_draws: int,
-    n_dims: int,
+    shape: tuple[int, ...],
     name_of_rng: str,
     task: tuple[Any, SeedSequence],
 ) -> Array:
     """Return the draws of one simulation. This runs in a worker."""
     x, seeds = task
     given = {name_of_rng: Generator(np.random.PCG64(seeds))} if name_of_rng else {}
-    return _gather.shaped(sampler(x, n_draws, **given), n_draws, n_dims)
+    return _gather.shaped(sampler(x, n_draws, **given), n_draws, shape)

@@ -12,7 +12,7 @@ from .._base import arguments, arrays, optional
 from .._base.pools import within
 from .._base.progress import Progress
 from .._base.types import RNG, Array, ArrayLike, Floats
-from ..simulations import Simulations, with_warning
+from ..simulations import Simulations, shapes, with_warning
 from . import _gather, _torch, chains
 from .sampler import problem, told
 
@@ -69,7 +69,7 @@ def from_sbi(
     """
     arguments.function("posterior", posterior, "a posterior of sbi", "sample")
     truths, observed = problem(theta, x, n_draws, names, on_invalid, time_limit, progress)
-    n_sims, n_dims = truths.shape
+    n_sims, *shape = truths.shape
     conditions = _torch.tensor(x)
     seed = arguments.seed(rng)
     size = arguments.positive("batch_size", batch_size)
@@ -77,10 +77,10 @@ def from_sbi(
     n_steps = n_chains * -(-n_draws // n_chains) if n_chains else n_draws
     drawn = _drawn(posterior, conditions, n_steps, size, time_limit, seed)
     by_sim = dict(told(drawn, n_sims, progress))
-    samples = _gather.gathered(by_sim, (n_steps, n_sims, n_dims), on_invalid)
+    samples = _gather.gathered(by_sim, (n_steps, n_sims, *shape), on_invalid)
     more: dict[str, Any] = {"x": observed, "names": names, "on_invalid": on_invalid}
     if n_chains:
-        steps = samples.reshape(n_chains, -1, n_sims, n_dims)
+        steps = samples.reshape(n_chains, -1, n_sims, *shape)
         return chains.thin(steps, truths, **more)
     more |= _log_probs(posterior, samples, truths, conditions, size)
     inside = _inside(posterior, samples, conditions, size, seed)
@@ -163,7 +163,7 @@ def _inside(
     if "reject_outside_prior" not in inspect.signature(sample).parameters:
         return None
     torch = optional.package("torch")
-    n_draws, n_sims, _ = samples.shape
+    n_draws, n_sims = samples.shape[:2]
     n_probes = max(_FEWEST_PROBES, n_draws // _PROBED)
     inside = np.full(n_sims, np.nan)
     support = optional.package("sbi.utils").within_support
@@ -195,7 +195,7 @@ def _leak(inside: Floats) -> str | None:
 
 def _batches(samples: Array, batch_size: int) -> Iterator[tuple[int, Array]]:
     """Yield the start of batches, and the indices of their simulations, all with draws."""
-    drawn = np.flatnonzero(np.isfinite(samples).all(axis=(0, 2)))
+    drawn = np.flatnonzero(np.isfinite(shapes.flat(samples, 1)).all(axis=(0, 2)))
     for start in range(0, len(drawn), batch_size):
         yield start, drawn[start : start + batch_size]
 
@@ -208,7 +208,7 @@ def _log_probs(
     log_prob = getattr(posterior, "log_prob_batched", None)
     if log_prob is None or "norm_posterior" not in inspect.signature(log_prob).parameters:
         return {}
-    n_draws, n_sims, _ = samples.shape
+    n_draws, n_sims = samples.shape[:2]
     points = np.concatenate([truths[None].astype(samples.dtype), samples])
     densities = np.full((n_draws + 1, n_sims), np.nan, dtype=samples.dtype)
     for _, sims in _batches(samples, batch_size):

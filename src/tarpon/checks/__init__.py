@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import regions
+from .. import bases, regions
 from .._base import arguments, arrays
 from .._base.tables import Table
 from .._base.text import clean
 from .._base.types import RNG, Array, ArrayLike, Floats
+from ..bases import Basis
 from ..engine import Engine
 from ..regions import Region, Scores, Values
 from ..simulations import (
@@ -25,7 +26,7 @@ from ..simulations import (
     without,
 )
 from ..simulations.stored import Stored
-from . import comparing, families, labellings, learned, mistakes, outliers, power, swaps
+from . import comparing, families, fields, labellings, learned, mistakes, outliers, power, swaps
 from .advice import advise
 from .answers import CLEAR, Check, Family
 from .evidence import Evidence, marginal_p_values
@@ -52,6 +53,7 @@ def check(
     names: Sequence[str] | None = None,
     scores: Mapping[str, Score] | None = None,
     summary: Callable[[Array], ArrayLike] | None = None,
+    basis: Basis | None = None,
     tolerance: Tolerance | None = None,
     level: float = 0.05,
     n_swaps: int = 999,
@@ -76,6 +78,9 @@ def check(
             for draws and truths, or `tarpon.adversaries.Folds()`, which learns a score.
         summary: A function of the observations that returns what matters in them; of stored
             ones it is given a few simulations at a time.
+        basis: What fields are made of, `tarpon.bases.Fourier()` unless told: errors are looked
+            for at every scale or in every region of it. With a basis, a vector of parameters is a
+            field with one axis.
         tolerance: The errors that do not matter, `tarpon.Tolerance()` or others. If all are shown
             to be smaller, the outcome is "within tolerance", whatever the p-value.
         level: The level of the test, and one minus the confidence that errors are tolerable.
@@ -99,23 +104,30 @@ def check(
     sims = given(samples, theta, x=x, names=names)
     shapes.needs_parameters(sims.n_dims)
     swaps.needs_at_least(sims.n_sims, sims.n_draws)
-    labellings.affordable_swaps(n_swaps, sims)
-    sims, seed = begin("check", sims, engine, rng, n_swaps=n_swaps, scores=own, summary=summary)
+    basis = bases.fitting(basis, sims.shape)
+    n_dims = fields.n_parameters(sims.shape) if basis else sims.n_dims
+    labellings.affordable_swaps(n_swaps, sims, n_dims)
+    settings = {"n_swaps": n_swaps, "scores": own, "summary": summary}
+    settings |= {"basis": basis} if basis else {}
+    sims, seed = begin("check", sims, engine, rng, **settings)
     data = _data(sims, summary)
-    return _checked(sims, own, data, tolerance, level=level, n_swaps=n_swaps, seed=seed)
+    return _checked(sims, own, data, basis, tolerance, level=level, n_swaps=n_swaps, seed=seed)
 
 
 def _checked(
-    sims: Simulations, scores: Mapping[str, Score], data: Array | None,
+    sims: Simulations, scores: Mapping[str, Score], data: Array | None, basis: Basis | None,
     tolerance: Tolerance | None, *, level: float, n_swaps: int, seed: int,
 ) -> Check:  # fmt: skip
     """Swap truths with draws, and return the answer."""
     swapping, plant, break_ties, learn = np.random.default_rng(seed).spawn(4)
     truths = comparing.fingerprint(sims)
     log_scores = LogScores.of(sims, truths)
-    sims = sims if is_ordinary(sims) else units.tamed(sims)
     judges = {name: score for name, score in scores.items() if isinstance(score, Judge)}
-    ranked = {name: score for name, score in scores.items() if name not in judges}
+    ranked = {name: _region(score, sims) for name, score in scores.items() if name not in judges}
+    field, whole = None, sims
+    if basis is not None:
+        sims, field, ranked = fields.measured(sims, basis, ranked)
+    sims = sims if is_ordinary(sims) else units.tamed(sims)
     share, judged = learned.share_of_families(len(judges)), list[Learned]()
 
     def judge(found: Features) -> None:
@@ -127,9 +139,10 @@ def _checked(
     plants = power.Errors.of(sims.n_dims, plant, outlying=outliers.are_there(sims))
     sums = families.swapped(
         sims if ranked else without(sims, "x"),
-        {name: _region(score, sims) for name, score in ranked.items()},
+        ranked,
         data,
         n_swaps=n_swaps, rng=swapping, plants=plants, few=few, before=before,
+        fields=field.parts() if field else None,
         measure=partial(_measured, few=few, energy=energy, ends=mistakes.ends(sims)),
     )  # fmt: skip
     by_product = families.product_families(sums)
@@ -139,7 +152,11 @@ def _checked(
     effects = Effects.of(sims, sums.measured, break_ties, few)
     p_value = min(1.0, combined.p_value / share)
     rejected = p_value <= level
-    flaws = findings(sims, sums_here, by_family, effects, data, level * share) if rejected else ()
+    flaws = (
+        findings(sims, sums_here, by_family, effects, data, level * share, field)
+        if rejected
+        else ()
+    )
     found = Table([*flaws, *(score.finding for score in judged if score.adjusted <= level)])
     parameters = effects.parameters(sims.names or (), marginal_p_values(sums_here, few))
     p_value = min([p_value, *(score.adjusted for score in judged)])
@@ -160,7 +177,16 @@ def _checked(
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(
-            sims, sums_here, effects, data, energy, level=level, seed=seed, log_scores=log_scores
+            sims,
+            sums_here,
+            effects,
+            data,
+            energy,
+            level=level,
+            seed=seed,
+            log_scores=log_scores,
+            field=field,
+            whole=whole,
         ),
         advice=advise(sims, effects, sums.measured, found if matters else ()),
         margins=left,

@@ -69,7 +69,7 @@ def advise(
     return (*told, *(_of_finding(finding) for finding in usual.values()))
 
 
-_WHOLE = (Cause.SIMULATIONS, Cause.PARAMETERS, Cause.UNITS)
+_WHOLE = (Cause.SIMULATIONS, Cause.AXES, Cause.PARAMETERS, Cause.UNITS)
 _WORST = (Cause.CLIPPED, Cause.LEAK, Cause.NARROW, Cause.BURN_IN, Cause.PULLED, Cause.UNITS)
 
 
@@ -84,7 +84,11 @@ def recognised(
     """
     rejected = rejected and sims.n_sims >= _FEWEST_SIMS
     if rejected or not effects.recovered().any():
-        found = (orders.order_of_simulations(sims, effects), orders.order_of_parameters(effects))
+        found = (
+            orders.order_of_simulations(sims, effects),
+            orders.order_of_axes(sims, effects),
+            orders.order_of_parameters(effects),
+        )
         for mistake in itertools.chain(*found):
             yield mistake
             return
@@ -131,6 +135,12 @@ def _said(mistake: Mistake, names: str, worst: str) -> tuple[str, str]:
             return (
                 f"Order of simulations? The draws of {worst} match truths of other simulations "
                 f"(correlation {n['correlation']:.2f}, {n['now']:.2f} as they are)",
+                f"If so, `{mistake.detail}`, and check again",
+            )
+        case Cause.AXES:
+            return (
+                f"Order of axes? Turned or flipped, the draws match the truths (mean correlation "
+                f"of cells {n['correlation']:.2f}, {n['now']:.2f} as they are)",
                 f"If so, `{mistake.detail}`, and check again",
             )
         case Cause.PARAMETERS:
@@ -204,6 +214,10 @@ _TOGETHER = (
     "draws of each parameter on its own, or an estimator that is not flexible enough",
     "Draw all parameters jointly, and use a more flexible estimator",
 )
+_SCALES = (
+    "a network or a loss that smooths, too few steps of a sampler, or a wrong prior",
+    "Look at `check.evidence.bands`, and compare the spectra of truths and draws",
+)
 _USUAL = {
     Kind.BIASED: (
         "a prior or a simulator that differs between training and test, or too little training",
@@ -244,6 +258,15 @@ _USUAL = {
     Kind.CORRELATION: _TOGETHER,
     Kind.COMBINATION: _TOGETHER,
     Kind.DEPENDENCE: _TOGETHER,
+    Kind.POWER: _SCALES,
+    Kind.SCALES: _SCALES,
+    Kind.ANISOTROPY: _SCALES,
+    Kind.PHASES: (
+        "maps that are shifted, flipped or transposed, or a network that paints details of its "
+        "own where the data have some",
+        "Compare the draws of one observation with its truth, cell by cell",
+    ),
+    Kind.CELLS: _SHAPE,
     Kind.ROUNDED: (
         "draws or truths that were rounded, or stored in fewer digits",
         "Store both in the same precision, and check again",

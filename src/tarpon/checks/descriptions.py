@@ -14,8 +14,10 @@ from .._base.types import Array, Floats
 from ..ranks import proportion
 from ..simulations import Simulations, alerts
 from .confounders import Remaining
+from .fields import Field
 from .flaws import Finding, Kind
 from .parameters import Effects
+from .patches import Patch, patches
 from .statistics import adjusted, standardise
 from .swaps import Sums
 from .trends import Trends, label
@@ -36,13 +38,20 @@ class Rejected:
     trends: Trends
     data: Array | None
     level: float
+    field: Field | None = None
 
     @classmethod
     def of(
-        cls, sims: Simulations, sums: Sums, effects: Effects, data: Array | None, level: float
+        cls,
+        sims: Simulations,
+        sums: Sums,
+        effects: Effects,
+        data: Array | None,
+        level: float,
+        field: Field | None = None,
     ) -> "Rejected":
         trends = Trends.of(sims, sums, effects, data, label(sims, data))
-        return cls(sims, sums, effects, trends, data, level)
+        return cls(sims, sums, effects, trends, data, level, field)
 
     @cached_property
     def chained(self) -> bool:
@@ -73,6 +82,7 @@ class Candidate:
         bias: For a bias that follows something: the parameter, and what it follows.
         simple: Whether what it follows is one feature, rather than a product.
         by_value: Whether it was found among parameters that take few values.
+        by_scale: Whether it was found at some scales of fields.
     """
 
     finding: Finding
@@ -80,6 +90,7 @@ class Candidate:
     bias: tuple[int, Floats] | None = None
     simple: bool = True
     by_value: bool = False
+    by_scale: bool = False
 
 
 # Describes a flaw with a p-value; nothing if a closer look shows nothing.
@@ -94,6 +105,8 @@ def remaining(p_value: Callable[[Remaining], float]) -> Left:
 def biased(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe shifts, of each parameter that is shifted on its own, or of the worst."""
     shifts = rejected.sums.moments["marginals"][: rejected.sums.n_rows, 0]
+    if rejected.field is not None:
+        return _shifted_patches(rejected, p_value)
     found = []
     for sign, ks in _failing(shifts, rejected.level).items():
         sizes = {k: rejected.effects.bias(k) for k in ks}
@@ -119,6 +132,41 @@ def _shifted(
     )  # fmt: skip
 
 
+def _shifted_patches(rejected: Rejected, p_value: float) -> list[Candidate]:
+    """Describe shifts of a field, patch by patch."""
+    found = []
+    for patch in _patches(rejected, 0):
+        size = _mean(-_residuals(rejected)[:, patch.cells].mean(axis=1))
+        finding = Finding(
+            Kind.BIASED, (), p_value,
+            size=size, unit="posterior sd", expected=0.0,
+            direction="above" if size.value > 0 else "below", where=patch.where,
+        )  # fmt: skip
+        found.append(Candidate(finding))
+    return found
+
+
+def _residuals(rejected: Rejected) -> Floats:
+    """Return truths about the mean of their draws, in sd of the draws, cell by cell."""
+    field = rejected.field
+    if field is None or field.maps is None:
+        return rejected.effects.z
+    # The mean of all points has a share of the truth in it.
+    n_points = field.maps.shape[1]
+    return field.maps[:, 0].astype(float) * n_points / (n_points - 1)
+
+
+def _patches(rejected: Rejected, moment: int) -> list[Patch]:
+    """Return the largest patches of a field that fail by their bias (0) or width (1)."""
+    sums, field = rejected.sums, rejected.field
+    assert field is not None
+    name, shape = (
+        ("maps", field.map_shape) if field.maps is not None else ("marginals", field.shape)
+    )
+    values = sums.moments[name][: sums.n_rows, moment]
+    return patches(values, shape, rejected.level, field.shape)
+
+
 def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe wrong widths: of all parameters if they are alike, otherwise of those that fail."""
     single = rejected.sums.moments["marginals"][: rejected.sums.n_rows, 1]
@@ -129,6 +177,8 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     whole = rejected.effects.width()
     if everywhere and (_alike(single, whole.value) or not failing):
         return _widths(rejected, (), (whole,), sign, p_value)
+    if rejected.field is not None:
+        return _wide_patches(rejected, p_value)
     found = []
     for side, ks in (failing or {sign: [k]}).items():
         sizes = {k: rejected.effects.width(k) for k in ks}
@@ -138,6 +188,21 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
             if min(side * (size.low - 1), side * (size.high - 1)) > 0
         ]
         found += _widths(rejected, clear, tuple(sizes[k] for k in clear), side, p_value)
+    return found
+
+
+def _wide_patches(rejected: Rejected, p_value: float) -> list[Candidate]:
+    """Describe wrong widths of a field, patch by patch."""
+    field, found = rejected.field, []
+    assert field is not None
+    for patch in _patches(rejected, 1):
+        if field.maps is None:
+            size = rejected.effects.width_of(patch.cells)
+        else:
+            square = field.ratio(field.maps**2, patch.cells)
+            size = Estimate(*np.sqrt([square.value, square.low, square.high]).tolist())
+        of_patch = _widths(rejected, (), (size,), patch.sign, p_value)
+        found += [replace(c, finding=replace(c.finding, where=patch.where)) for c in of_patch]
     return found
 
 

@@ -10,12 +10,17 @@ from .._base.types import Array, Floats
 from ..ranks import Ranks
 from ..results import Result
 from ..simulations import Simulations
+from ..simulations.fields import Places
 from ..simulations.weights import Draws
 from ..verdict import Reading
+from .cells import Cell, cells, places
 from .comparing import Energy, Scores
+from .examples import Example, of_check
+from .fields import Field
 from .flaws import Trend
 from .parameters import Effects
 from .products import apart, pairs
+from .scales import Band, bands
 from .scoring import LogScores
 from .statistics import adjusted, any_of, log_ratio, row_p_values, standardise
 from .swaps import Sums
@@ -102,6 +107,13 @@ class Evidence:
             the truth: in all simulations, and in bins of its share among the draws.
         has_x: Whether observations were given.
         log_scores: The log-densities of the truths, if given.
+        bands: Of fields, the power and the width of the truths over those of the draws in every
+            band, smallest scales first, with exact simultaneous limits for accurate posteriors.
+        places: Of fields, the places of the cells, or blocks of cells, whose errors are known.
+        cells: Of fields with many cells, the errors of blocks of cells that are smaller than those
+            that are parameters.
+        examples: Of fields, the simulations whose parameters have the smallest, the median and the
+            largest residual.
     """
 
     marginals: Result
@@ -115,6 +127,10 @@ class Evidence:
     values: tuple[Value, ...]
     has_x: bool
     log_scores: LogScores | None
+    bands: tuple[Band, ...] = ()
+    places: Places | None = None
+    cells: tuple[Cell, ...] = ()
+    examples: tuple[Example, ...] = ()
 
     @classmethod
     def of(
@@ -128,6 +144,8 @@ class Evidence:
         level: float,
         seed: int,
         log_scores: LogScores | None,
+        field: Field | None,
+        whole: Simulations,
     ) -> "Evidence":
         """Return the evidence in the sums of a swap test."""
         names, draws = tuple(sims.names or ()), sims.draws
@@ -144,6 +162,10 @@ class Evidence:
             tuple(table(effects, names, trends.unit)),
             sims.x is not None,
             log_scores,
+            bands(field, sums, level, np.random.default_rng([seed, 2])) if field else (),
+            places(sims, field) if field else None,
+            tuple(cells(sims, field, sums, np.random.default_rng([seed, 3]))) if field else (),
+            of_check(whole, effects) if field else (),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -156,7 +178,10 @@ class Evidence:
                 "failed": [asdict(item) for item in getattr(self, kind).failed],
             }
             for kind in kinds
-        } | {"values": [asdict(value) for value in self.values]}
+        } | {
+            "values": [asdict(value) for value in self.values],
+            "bands": [asdict(band) for band in self.bands],
+        }
 
 
 def marginal_p_values(sums: Sums, few: Few = Few()) -> Floats:

@@ -63,9 +63,17 @@ SEES = {
     "pairs by data": "the correlation of two parameters depends on the data",
     "combinations": "a combination of parameters is too narrow or too wide",
     "triples": "three parameters depend on each other in a wrong way",
+    "power": "fields have too much or too little power at some scale",
+    "scales": "fields are too narrow or too wide at some scale",
+    "phases": "the structure of fields is too strong, too weak or in the wrong places",
+    "anisotropy": "fields vary along the wrong directions",
+    "cells": "the cells of one field have a wrong distribution",
+    "regions": "a region or a coefficient of fields is shifted",
+    "maps": "a patch of fields is shifted or has a wrong width",
 }
+FIELDS = tuple(SEES)[-7:-1]
 # Families for flaws that none of the others sees, of which the strongest counts.
-SECOND = tuple(SEES)[-6:]
+SECOND = tuple(SEES)[-13:]
 
 
 def swapped(
@@ -76,14 +84,16 @@ def swapped(
     n_swaps: int,
     rng: Generator,
     few: Few = Few(),
+    fields: Mapping[str, Part] | None = None,
     plants: Plants | None = None,
     measure: Callable[[Simulations], Results] | None = None,
     before: Callable[[Features], None] | None = None,
 ) -> Sums:
     """Go over the simulations once, and return the sums that all families are made of.
 
-    Without data, the centre of the points takes their place. `before` is called with the
-    features, for other passes over the simulations: shards stop after this one.
+    Without data, the centre of the points takes their place. `fields` has the scores of whole
+    fields. `before` is called with the features, for other passes over the simulations: shards
+    stop after this one.
     """
     place, sketch, choose, label = rng.spawn(4)
     centres = sims.centres()  # first: for stored draws, this pass also finds the box
@@ -93,7 +103,7 @@ def swapped(
         before(found)
     return swap(
         sims,
-        parts(sims, scores, place, few),
+        parts(sims, scores, place, few) | dict(fields or {}),
         found,
         chosen,
         n_swaps=n_swaps,
@@ -207,6 +217,11 @@ def moment_families(sums: Sums) -> dict[str, Floats]:
         families["outliers"] = any_of(beyond[:, 0], beyond[:, 1])
     if "values" in moments:
         families["values"] = any_of(moments["values"][:, 0], moments["values"][:, 1])
+    for name in moments.keys() & set(FIELDS):
+        shifts = moments[name][:, 0]
+        families[name] = any_of(shifts, standardise(shifts.sum(axis=1), n_rows))
+    if "maps" in moments:
+        families["maps"] = any_of(moments["maps"][:, 0], moments["maps"][:, 1])
     for name in sums.own:
         families[name] = log_mean_exp(log_ratio(moments[name]).sum(axis=1))
     return {name: host(values) for name, values in families.items()}

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from .._base import threads
 from .._base.arrays import power_of_two
 from .._base.types import Array, Floats, Ints
-from ..simulations import shapes
+from ..simulations import fields, shapes
 
 MOST_PLAIN, MOST_PRODUCTS, MOST_WAVES, MOST_LEADING = 64, 300, 32, 8
 _MOST_SUMS = 20_000  # of features times parameters
@@ -99,7 +99,7 @@ class Features:
                 return f"the posterior mean of {names[self.columns[k]]}"
             if self.principal:
                 return f"principal component {k + 1} of {label}"
-            return shapes.place(data.shape[1:], int(self.columns[k]), label)
+            return fields.place(data.shape[1:], int(self.columns[k]), label)
 
         return name
 

@@ -7,8 +7,9 @@ import numpy as np
 from .._base.types import Array, Floats
 from ..ranks import proportion
 from ..simulations import Simulations, alerts, warnings_of
-from . import dependences, descriptions, words
+from . import dependences, descriptions, scales, words
 from .descriptions import Candidate, Describe, Rejected
+from .fields import Field
 from .flaws import Finding, Kind
 from .parameters import Effects
 from .statistics import adjusted, any_of, log_mean_exp, log_ratio, row_p_values, standardise
@@ -28,9 +29,10 @@ _OUTSIDE_TIMES, _OUTSIDE_STRICTER = 4, 10
 
 _BY_DATA = {Kind.BIAS_BY_DATA, Kind.IGNORES_DATA, Kind.UNUSED_DATA, Kind.WIDTH_BY_DATA}
 _OTHERS = _BY_DATA | {Kind.SKEWED, Kind.TAILS, Kind.CORRELATION_BY_DATA, Kind.DEPENDENCE}
+_SCALES = {Kind.POWER, Kind.SCALES, Kind.PHASES, Kind.ANISOTROPY}
 # What else a flaw may look like.
 _SHADOWS = {
-    Kind.BIASED: _OTHERS,
+    Kind.BIASED: _OTHERS | _SCALES,
     Kind.OVERCONFIDENT: _OTHERS,
     Kind.UNDERCONFIDENT: _OTHERS,
     Kind.OUTLIERS: {Kind.TAILS},
@@ -40,9 +42,22 @@ _SHADOWS = {
     Kind.IGNORES_DATA: {Kind.UNUSED_DATA, Kind.CORRELATION_BY_DATA, Kind.WIDTH_BY_DATA},
     Kind.CORRELATION: {Kind.COMBINATION, Kind.DEPENDENCE},
     Kind.ROUNDED: {Kind.DEPENDENCE, Kind.COMBINATION},
+    Kind.ANISOTROPY: _SCALES,
 }
+# What wrong scales of a field do not explain: they change all widths, slopes and correlations.
+_BESIDE_SCALES = {
+    Kind.BIASED, Kind.IGNORES_DATA, Kind.OUTLIERS, Kind.ROUNDED, Kind.VALUES, Kind.SCORE
+}  # fmt: skip
 # What a flaw in few values does not explain in the same parameter.
 _BESIDE_VALUES = {Kind.IGNORES_DATA, Kind.UNUSED_DATA, Kind.SCORE}
+_OF_FIELDS = {
+    "power": scales.power,
+    "scales": scales.width,
+    "phases": scales.phases,
+    "anisotropy": scales.anisotropy,
+    "cells": scales.cells,
+    "regions": scales.regions,
+}
 _SHAPE = ("radial", "posterior balls", "random balls", "residuals", "density")
 
 
@@ -53,10 +68,12 @@ def findings(
     effects: Effects,
     data: Array | None,
     level: float,
+    field: Field | None = None,
 ) -> tuple[Finding, ...]:
     """Return what is wrong with posteriors that the test has rejected, worst first."""
-    rejected = Rejected.of(sims, sums, effects, data, level)
-    named = _without_shadows(_beside_values(_named(rejected, families), rejected), rejected)
+    rejected = Rejected.of(sims, sums, effects, data, level, field)
+    found = _beside_scales(_beside_values(_named(rejected, families), rejected))
+    named = _without_shadows(found, rejected)
     if not named:
         seen = [families[name] for name in _SHAPE if name in families]
         p_value = min(float((values >= values[0]).mean()) for values in seen)
@@ -132,6 +149,21 @@ def _beside_values(named: list[Candidate], rejected: Rejected) -> list[Candidate
     ]
 
 
+def _beside_scales(named: list[Candidate]) -> list[Candidate]:
+    """Return the candidates without those that wrong scales of a field explain.
+
+    Any other flaw of a field also changes the distribution of its cells.
+    """
+    named = [c for c in named if c.finding.kind is not Kind.CELLS] or named
+    if not any(candidate.by_scale for candidate in named):
+        return named
+    return [
+        candidate
+        for candidate in named
+        if candidate.by_scale or candidate.finding.kind in _BESIDE_SCALES
+    ]
+
+
 def _without_shadows(named: list[Candidate], rejected: Rejected) -> list[Finding]:
     """Return the findings, strongest first, that others do not explain.
 
@@ -154,11 +186,13 @@ def _casts(other: Candidate, candidate: Candidate, *, stronger: bool) -> bool:
     """Return whether a flaw may look like another, which is no simpler.
 
     Widths that follow the data are tails on average, and tails make widths noisy: of these two,
-    the stronger one casts the other.
+    the stronger one casts the other. So it is with flaws of fields at some scales.
     """
     kind, of = candidate.finding.kind, other.finding.kind
     if kind is Kind.TAILS and of is Kind.WIDTH_BY_DATA:
         return stronger
+    if kind in _SCALES and kind in _SHADOWS.get(of, ()):
+        return stronger and kind is not of
     return kind in _SHADOWS.get(of, ()) or (kind is of and other.simple > candidate.simple)
 
 
@@ -188,8 +222,13 @@ def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats,
     tails = marginals[:, 3] - np.sqrt(1.5 * sums.n_sims) * typical[:, None] ** 2
     all_tails = standardise(tails.sum(axis=1), n_rows)
     slope = families["slope"]
-    yield families["bias"], descriptions.biased
-    yield np.logaddexp(log_ratio(whole[:, 1]), log_mean_exp(ratios[:, 1])), descriptions.width
+    bias = families["bias"]
+    width = np.logaddexp(log_ratio(whole[:, 1]), log_mean_exp(ratios[:, 1]))
+    if "maps" in sums.moments:
+        maps = sums.moments["maps"][:n_rows]
+        bias, width = (np.logaddexp(s, any_of(maps[:, k])) for k, s in enumerate((bias, width)))
+    yield bias, descriptions.biased
+    yield width, descriptions.width
     yield log_mean_exp(ratios[:, 2]), descriptions.skewed
     yield any_of(all_tails, tails), descriptions.tails
     yield np.logaddexp(slope, families.get("data", slope)), dependences.bias_by_data
@@ -211,6 +250,9 @@ def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats,
         yield families["ties"], descriptions.rounded
     if "values" in families:
         yield families["values"], descriptions.values
+    for name, describe in _OF_FIELDS.items():
+        if name in families:
+            yield families[name], describe
     for part, name in sums.own.items():
         yield families[part], descriptions.score(name)
 

@@ -23,6 +23,11 @@ class Kind(StrEnum):
     CORRELATION_BY_DATA = "correlation by data"
     COMBINATION = "wrong combination"
     DEPENDENCE = "wrong dependence"
+    POWER = "wrong power"
+    SCALES = "wrong width at some scales"
+    PHASES = "wrong places"
+    ANISOTROPY = "wrong directions"
+    CELLS = "wrong distribution of cells"
     ROUNDED = "rounded"
     VALUES = "wrong shares"
     OUTSIDE = "outside the draws"
@@ -48,6 +53,12 @@ _PAGES = {
     Kind.ROUNDED: "rounded",
     Kind.OUTSIDE: "modes",
     Kind.SHAPE: "modes",
+}
+_OF_FIELDS = (Kind.POWER, Kind.SCALES, Kind.PHASES, Kind.ANISOTROPY, Kind.CELLS)
+_SECTIONS = {
+    **dict.fromkeys(_OF_FIELDS, "next.md#fields"),
+    Kind.VALUES: "next.md#values",
+    Kind.SCORE: "next.md#your-own-score",
 }
 
 
@@ -89,16 +100,20 @@ class Finding:
         p_value: Exact, and adjusted for the number of flaws that are looked for.
         size: How large it is, with its 95 % interval, if one number says so: the bias, the
             scatter of the truths, their correlation, skewness or kurtosis, what data explain of
-            them, the share of them beyond all draws, far from them or with a value; of errors
-            that depend on something, how much they change from its lowest third to its highest.
+            them, the share of them beyond all draws, far from them or with a value; of fields,
+            the power of the draws over that of the truths, or how truths follow posterior means;
+            of errors that depend on something, how much they change from its lowest third to its
+            highest.
         unit: The unit of the size.
         expected: What the size of accurate posteriors would be.
         direction: Where the draws lie (`"above"` or `"below"` the truths), on which side they
             miss a tail, what their tails are (`"heavy"` or `"light"`), whether a value is drawn
-            `"too often"` or `"too rarely"`, or what a learned score has learned.
+            `"too often"` or `"too rarely"`, whether a field has `"too much"` or `"too little"`
+            power, along which axes, or what a learned score has learned.
         where: What the flaw depends on, for example `"x[0]"`; the data that are not used; the
             combination of parameters; the share of posteriors with outliers; the value of a
-            parameter that takes few; or the name of your own score.
+            parameter that takes few; the scales or the patch of a field; or the name of your own
+            score.
         sizes: The sizes in all of the parameters, if there are several.
         trend: How the error changes with what it depends on.
     """
@@ -117,8 +132,7 @@ class Finding:
     @property
     def page(self) -> str:
         """The page of the documentation about the flaw: its look, its causes and its cure."""
-        own = {Kind.VALUES: "next.md#values", Kind.SCORE: "next.md#your-own-score"}
-        return f"docs/{own.get(self.kind) or f'flaws/{_PAGES[self.kind]}.md'}"
+        return f"docs/{_SECTIONS.get(self.kind) or f'flaws/{_PAGES[self.kind]}.md'}"
 
     def cells(self) -> dict[str, str]:
         """Return its row in the table that `check.findings` prints, by column."""

@@ -369,9 +369,9 @@ def most_sums(n_dims: int, x: Array | None = None) -> Sizes:
     return Sizes(n_chosen, n_plain + n_products + n_waves, n_plain, n_leading)
 
 
-def affordable_swaps(n_swaps: int, sims: Simulations) -> None:
-    """Raise if the sums and labels of so many swaps do not fit into memory."""
-    sums = sums_bytes(n_swaps, n_swaps, sims.n_dims, most_sums(sims.n_dims, sims.x))
+def affordable_swaps(n_swaps: int, sims: Simulations, n_dims: int) -> None:
+    """Raise if the sums and labels of so many swaps of parameters do not fit into memory."""
+    sums = sums_bytes(n_swaps, n_swaps, n_dims, most_sums(n_dims, sims.x))
     labels = min(sims.n_sims, passes.step(sims, _BLOCK_BYTES))
     # Measured: sums are there three times, labels more than twice, and statistics of families.
     arguments.affordable(

@@ -175,7 +175,11 @@ class Effects:
         many = [j for j in range(self.truth.shape[1]) if j not in self.few]
         if k in self.few or not many:
             return self.few[min(self.few) if k is None else k].width(z)
-        ks = many if k is None else [k]
+        return self.width_of(many if k is None else [k], z)
+
+    def width_of(self, ks: Sequence[int], z: float = 1.96) -> Estimate:
+        """Return the factor of several parameters together that take many values."""
+        ks = list(ks)
         above = np.where(self.counted[:, ks], self.z[:, ks], np.nan)
         each = np.square(above - np.nanmean(above, axis=0))
         square = np.nanmean(each[~np.isnan(each).all(axis=1)], axis=1)

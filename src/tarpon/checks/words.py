@@ -45,6 +45,10 @@ def headline(finding: Finding) -> str:
             return f"ignores {part} in {names}"
         case Kind.COMBINATION:
             return "wrong combination of parameters"
+        case Kind.POWER | Kind.SCALES | Kind.PHASES | Kind.ANISOTROPY:
+            return f"{where}"
+        case Kind.BIASED | Kind.OVERCONFIDENT | Kind.UNDERCONFIDENT as kind if where:
+            return f"{kind.value} in {where}"
         case Kind.SCORE:
             return f"wrong in your score “{where}”"
         case Kind.CORRELATION | Kind.DEPENDENCE as kind:
@@ -112,6 +116,22 @@ def size_of(finding: Finding) -> str:
             return f"given the data, truths correlate by {size} and draws by {draws}"
         case Kind.COMBINATION:
             return f"along {finding.where}, the truths scatter {size} times as widely as the draws"
+        case Kind.POWER:
+            return f"the draws have {size} of the power that they should"
+        case Kind.SCALES:
+            return f"{direction}, the truths scatter {size} times as widely as the draws"
+        case Kind.PHASES:
+            return (
+                f"the structure of the draws is in the wrong places; truths correlate with "
+                f"posterior means by {size}, and draws by {_signed(finding.expected)}"
+            )
+        case Kind.ANISOTROPY:
+            return (
+                f"wrong directions; the ratio of the power {direction} is {size} times as large "
+                f"for truths as for draws"
+            )
+        case Kind.CELLS:
+            return f"the {finding.unit} of truths is off by {size} from that of draws"
         case Kind.VALUES if size:
             return (
                 f"{finding.where} is drawn in {finding.expected:.0%}, and is the truth in "

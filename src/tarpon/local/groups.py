@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from .._base.types import Array, ArrayLike, Floats
-from ..simulations import Simulations, neighbours, shapes
+from ..simulations import Simulations, fields, neighbours, shapes
 from ..simulations.neighbours import Observation
 
 _MANY_SIMS, _MANY_DIMS = 500, 12  # from which on features are cut into more bins, or fewer
@@ -94,7 +94,7 @@ def features(
         )
     columns = np.flatnonzero(flat.std(axis=0) > 0)
     if len(columns) <= _MOST_MEANS + _MOST_LEADING:
-        known = names or [shapes.place(data.shape[1:], k, label) for k in range(flat.shape[1])]
+        known = names or [fields.place(data.shape[1:], k, label) for k in range(flat.shape[1])]
         star = own[0, columns].astype(float) if len(own) else None
         return flat[:, columns], [known[int(k)] for k in columns], star
     leading = neighbours.principal(np.concatenate([flat, own]), len(flat))[:, :_MOST_LEADING]

@@ -26,7 +26,7 @@ from .._version import __version__
 from ..checks import Check, check
 from ..checks.findings import UNCORRELATED
 from ..checks.swaps import fewest_swaps
-from ..simulations import Simulations, chosen, equalised, neighbours
+from ..simulations import Simulations, chosen, equalised, fields, neighbours
 from ..simulations.neighbours import Neighbours, Observation
 from . import words
 from .surroundings import Surroundings, surroundings
@@ -217,9 +217,10 @@ def _observations(
         return [Observation.of(sims, x_o, samples)]
     if len(x_o) == 0:
         raise ValueError("`x_o` must hold at least one observation, but it is empty.")
-    if samples is not None and (np.ndim(samples) != 3 or np.shape(samples)[1] != len(x_o)):
+    wanted = (len(x_o), *sims.shape)
+    if samples is not None and np.shape(samples)[1:] not in (wanted, (len(x_o), sims.n_dims)):
         raise ValueError(
-            f"`samples` of {len(x_o)} observations must be (n_draws, {len(x_o)}, {sims.n_dims}), "
+            f"`samples` of {len(x_o)} observations must be {fields.listed('n_draws', *wanted)}, "
             f"but got {np.shape(samples)}."
         )
     return [

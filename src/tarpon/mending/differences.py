@@ -7,7 +7,7 @@ from numpy.random import Generator
 
 from .._base.types import Array, Floats
 from ..local.groups import groups
-from ..simulations import Simulations, chosen, neighbours, shapes
+from ..simulations import Simulations, chosen, fields, neighbours, shapes
 
 _N_ROUNDS, _TOGETHER = 37, 27  # permutations, 999 in all
 _MOST_LEADING = 4  # principal components of observations of many numbers
@@ -82,6 +82,6 @@ def _features(x: Array) -> tuple[Floats, list[str]]:
     flat = x.reshape(len(x), -1).astype(float)
     columns = np.flatnonzero(flat.std(axis=0) > 0)
     if len(columns) <= neighbours.MOST_FEATURES:
-        return flat[:, columns], [shapes.place(x.shape[1:], int(k), "x") for k in columns]
+        return flat[:, columns], [fields.place(x.shape[1:], int(k), "x") for k in columns]
     leading = neighbours.principal(flat)[:, :_MOST_LEADING]
     return leading, [f"principal component {k + 1} of x" for k in range(_MOST_LEADING)]

@@ -58,8 +58,9 @@ class Domain:
 
 
 def draws(samples: ArrayLike, n_dims: int, n_held: int) -> Floats:
-    """Return draws of one posterior, `(n_draws, n_dims)`, or raise."""
+    """Return draws of one posterior, `(n_draws, n_dims)`, or raise; fields come flat."""
     found = shapes.finite("draws", shapes.array("samples", samples))
+    found = shapes.flat(found, 0) if found.ndim > 2 else found
     if found.ndim != 2 or found.shape[1] != n_dims:
         raise ValueError(
             f"`samples` must be the draws of one posterior, (n_draws, {n_dims}), but got "

@@ -21,7 +21,7 @@ from ..checks import Check, check
 from ..checks.flaws import Kind
 from ..checks.parameters import Parameter
 from ..checks.values import Few
-from ..simulations import Simulations, chosen
+from ..simulations import Simulations, chosen, fields
 from . import domains, mended, repair_words
 from .domains import Domain
 from .fitting import Map, Step
@@ -96,10 +96,11 @@ class Repair:
         if not outside:
             self._domain.belongs(one)
         if self.outcome == "nothing to repair":
-            return draws
+            return fields.unflattened(draws, np.shape(samples)[1:])
         draw = np.random.default_rng(arguments.seed(rng))
         moved, kept = self._map(draws[:, None], one, draw)
-        return np.asarray(moved[:, 0][kept[:, 0]])
+        repaired = np.asarray(moved[:, 0][kept[:, 0]])
+        return fields.unflattened(repaired, np.shape(samples)[1:])
 
     def applied(self, sims: Simulations, *, rng: RNG = None) -> Simulations:
         """Return simulations with repaired draws, for example fresh ones to check again.

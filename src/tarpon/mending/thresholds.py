@@ -180,6 +180,7 @@ class Cover:
 
     def _draws(self, samples_o: ArrayLike) -> Floats:
         draws = shapes.finite("draws", arguments.floats("samples_o", samples_o))
+        draws = shapes.flat(draws, 0) if draws.ndim > 2 else draws
         if draws.ndim == 1 and len(self.names) == 1:
             draws = draws[:, None]
         if draws.ndim != 2 or draws.shape[1] != len(self.names) or len(draws) < self.n_centre:

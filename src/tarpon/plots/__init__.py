@@ -16,6 +16,7 @@ from .._base.types import Floats
 from ..verdict import normal_scores
 from ._local import along, map, near, side_by_side
 from ._shared import BAND, COLORS, DASHES, axes_of, shows, typeset
+from .fields import example, maps, spectrum
 
 if TYPE_CHECKING:
     from ..checks import Check
@@ -30,13 +31,16 @@ __all__ = [
     "difference",
     "effects",
     "evidence",
+    "example",
     "map",
+    "maps",
     "near",
     "one_legend",
     "pair",
     "panels",
     "ranks",
     "side_by_side",
+    "spectrum",
     "trend",
 ]
 

@@ -63,7 +63,7 @@ def map(
     x, y = np.array([window.place for window in shown.windows]).T
     size = _on_scale(shown)
     reach = next((one for one in _REACH if abs(size).max() <= one), _REACH[-1])
-    colours = _colours(reach)
+    colours = fading(reach)
     wrong = np.array([window.p_value <= shown.level for window in shown.windows])
     ax.scatter(x, y, s=95, color="#ffffff", linewidth=0, zorder=2)
     ax.scatter(
@@ -83,7 +83,7 @@ def _on_scale(shown: "Map") -> Floats:
     return np.log2(np.maximum(size, 1e-6)) if shown.kind == "width" else size
 
 
-def _colours(reach: float) -> ScalarMappable:
+def fading(reach: float) -> ScalarMappable:
     """Return colours that fade where nothing is wrong, so that they suit any background."""
     steps = np.linspace(-1, 1, _STEPS)
     colours = [(*to_rgb(COLORS[1] if step > 0 else COLORS[0]), abs(step)) for step in steps]

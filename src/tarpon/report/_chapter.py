@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
+from math import prod
 
 import numpy as np
 
@@ -17,19 +18,25 @@ from ..checks.parameters import Parameter
 from ..checks.values import Value
 from ..local.near import Near
 from ..local.where import Where
+from ..plots.fields import KINDS
+from ..simulations.fields import size
 from ._figures import (
     EFFECTS,
     JOINT,
+    SPECTRUM,
     Figure,
     coverage,
     differences,
     effects,
+    error_map,
+    examples,
     notch,
     of_finding,
     pair,
     ranks,
     ranks_title,
     single,
+    spectrum,
     trend,
 )
 from ._places import Observed, Places
@@ -38,6 +45,7 @@ _MOST_AT_THE_TOP = 3
 _MOST_CURVES = 7
 _MOST_PANELS = 12
 _MOST_VALUES = 500
+_MOST_CELLS = 20  # of a field in the table of parameters
 _HEADLINES = {
     "inaccurate": "These posteriors are inaccurate.",
     "within tolerance": "These posteriors are within tolerance.",
@@ -222,7 +230,46 @@ class Chapter:
     @cached_property
     def effects(self) -> Figure | None:
         """Bias and width of the parameters."""
-        return None if EFFECTS in self.above else effects(self.check, next(self._keys))
+        if EFFECTS in self.above or self.is_field:
+            return None
+        return effects(self.check, next(self._keys))
+
+    @property
+    def is_field(self) -> bool:
+        """Whether parameters are the cells of a field."""
+        return self.check.evidence.places is not None
+
+    @cached_property
+    def maps(self) -> list[Figure]:
+        """The errors of every cell of a field that no finding shows."""
+        if not self.is_field:
+            return []
+        drawn = [error_map(self.check, kind, next(self._keys)) for kind in KINDS]
+        return [figure for figure in drawn if figure.shows not in self.shown]
+
+    @cached_property
+    def spectrum(self) -> Figure | None:
+        """The power at every scale of a field, unless a finding shows it."""
+        if not self.is_field or SPECTRUM in self.shown:
+            return None
+        return spectrum(self.check, next(self._keys))
+
+    @cached_property
+    def examples(self) -> Figure | None:
+        """Single simulations of a field."""
+        return examples(self.check, next(self._keys)) if self.is_field else None
+
+    @property
+    def about_cells(self) -> str:
+        """What the parameters of a field are, in words."""
+        places = self.check.evidence.places
+        if places is None:
+            return ""
+        one = f"fields of {size(places.shape)} cells"
+        n = len(self.check.parameters)
+        if n == prod(places.shape):
+            return f"Parameters are the cells of {one}."
+        return f"Parameters are the means of {n} blocks of cells of {one}."
 
     @cached_property
     def panels(self) -> list[Figure]:
@@ -281,17 +328,16 @@ class Chapter:
         parameters = self.check.parameters
         bias = _reach([p.bias for p in parameters], 0.0, 0.3)
         width = _reach([p.width for p in parameters], 1.0, 0.3)
-        curves = [_points(*curve, self._scale) for curve in self._curves]
         return [
             ParameterRow(
                 k,
                 parameters[k],
                 Mark.of(parameters[k].bias, 0.0, bias),
                 Mark.of(parameters[k].width, 1.0, width),
-                curves[k],
+                _points(*self._curves[k], self._scale),
                 parameters[k].p_value <= self.check.level,
             )
-            for k in self.order
+            for k in self.order[: _MOST_CELLS if self.is_field else None]
         ]
 
     @property

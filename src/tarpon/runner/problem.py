@@ -36,7 +36,7 @@ class Problem(Protocol):
     """
 
     def prior(self, rng: Generator) -> ArrayLike:
-        """Return true parameters, of shape `(n_dims,)`."""
+        """Return true parameters, of shape `(n_dims,)`, or a field."""
         ...
 
     def simulate(self, theta: Array, rng: Generator) -> ArrayLike:
@@ -44,7 +44,7 @@ class Problem(Protocol):
         ...
 
     def posterior(self, x: Any, n_draws: int, rng: Generator) -> ArrayLike:
-        """Return draws of the posterior given an observation, `(n_draws, n_dims)`."""
+        """Return draws of the posterior given an observation, `(n_draws, *theta.shape)`."""
         ...
 
 
@@ -156,11 +156,11 @@ def simulated(
     theta = _truth(problem, prior) if proposal is None else proposal.draw(problem, prior)
     x = problem.simulate(theta, noise)
     samples = _finite("posterior(x, n_draws, rng)", problem.posterior(x, n_draws, draw))
-    if samples.ndim == 1 and len(theta) == 1:
+    if samples.ndim == 1 and theta.shape == (1,):
         samples = samples[:, None]
-    if samples.shape != (n_draws, len(theta)):
+    if samples.shape != (n_draws, *theta.shape):
         raise ValueError(
-            f"`posterior(x, n_draws, rng)` must return ({n_draws}, {len(theta)}), draws first, "
+            f"`posterior(x, n_draws, rng)` must return {(n_draws, *theta.shape)}, draws first, "
             f"but returned {samples.shape}."
         )
     found = {"theta": theta, "samples": samples, "x": shapes.array("simulate(theta, rng)", x)}
@@ -172,14 +172,13 @@ def simulated(
 
 
 def _truth(problem: Problem, rng: Generator) -> Array:
-    theta = np.atleast_1d(_finite("prior(rng)", problem.prior(rng)))
-    if theta.ndim != 1:
-        raise ValueError(f"`prior(rng)` must return (n_dims,), but returned {theta.shape}.")
-    return theta
+    return np.atleast_1d(_finite("prior(rng)", problem.prior(rng)))
 
 
 def _densities(log_prob: Any, theta: Array, samples: Array, x: Any) -> Results:
-    values = shapes.array("log_prob(theta, x)", log_prob(np.vstack([theta, samples]), x))
+    values = shapes.array(
+        "log_prob(theta, x)", log_prob(np.concatenate([theta[None], samples]), x)
+    )
     if values.shape != (len(samples) + 1,):
         raise ValueError(
             f"`log_prob(theta, x)` of {len(samples) + 1} parameters must return "

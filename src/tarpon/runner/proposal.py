@@ -124,6 +124,11 @@ def proposed(problem: Any, near: ArrayLike, n_draws: int, seed: int) -> tuple[Pr
     draw, choose = np.random.default_rng(SeedSequence((seed, _STREAM))).spawn(2)
     x = shapes.finite("observation", shapes.array("near", near))
     samples = shapes.array("posterior(near, n_draws, rng)", problem.posterior(near, n_draws, draw))
+    if samples.ndim > 2:
+        raise ValueError(
+            f"`near` needs vectors of parameters, (n_draws, n_dims), but `posterior` returned "
+            f"fields, {samples.shape}: run without `near`, and use `tarpon.near` afterwards."
+        )
     samples = samples.astype(float).reshape(len(samples), -1) if samples.ndim else samples
     if samples.shape[:1] != (n_draws,) or not np.isfinite(samples).all():
         raise ValueError(

@@ -15,7 +15,7 @@ from .._base.arrays import joined
 from .._base.fingerprint import of_array
 from .._base.types import RNG, Array, ArrayLike, Floats, Ints
 from ..engine import Engine, Run
-from . import alerts, dropping, neighbours, passes, shapes, units, weights
+from . import alerts, dropping, fields, neighbours, passes, shapes, units, weights
 from .blocks import Block
 from .dropping import Dropping
 from .stored import Stored
@@ -48,9 +48,11 @@ class Simulations:
     r"""Truths :math:`\theta^*_i`, draws :math:`\theta_{ij}` and observations :math:`x_i`.
 
     Arrays are validated here, once; nothing is modified, clipped or dropped silently. For a single
-    parameter the last axis may be left out. Arrays that are not in memory (memory-mapped, HDF5,
-    Zarr, netCDF, xarray, Dask) are read and validated a few simulations at a time, when a test
-    needs them.
+    parameter the last axis may be left out. Fields, that is images, maps and time series of
+    several channels, have more axes: `samples (n_draws, n_sims, *shape)` and
+    `theta (n_sims, *shape)`. They are kept flat, and `shape` is the shape of one of them. Arrays
+    that are not in memory (memory-mapped, HDF5, Zarr, netCDF, xarray, Dask) are read and validated
+    a few simulations at a time, when a test needs them.
 
     Samples on a device (torch, JAX, CuPy) stay there, and the truths are moved to them. Arrays on
     the CPU are not copied, except that bfloat16, which NumPy lacks, becomes float32.
@@ -60,8 +62,8 @@ class Simulations:
 
     Arguments:
         samples: Posterior draws `(n_draws, n_sims, n_dims)`, draws first; or a list with one array
-            `(n_i, n_dims)` per simulation.
-        theta: True parameters `(n_sims, n_dims)`.
+            `(n_i, n_dims)` per simulation. Of fields, `(n_draws, n_sims, *shape)`.
+        theta: True parameters `(n_sims, n_dims)`, or fields `(n_sims, *shape)`.
         x: Observations `(n_sims, ...)`.
         log_prob_samples: Log-densities of the draws `(n_draws, n_sims)`, by the estimator, up to a
             constant per simulation.
@@ -72,7 +74,7 @@ class Simulations:
             approximate.
         offsets: Offsets `(n_sims + 1,)` of the first draw of each simulation, and of the end;
             `samples` are then `(n_all, n_dims)`, one simulation after another.
-        names: Names, one per parameter.
+        names: Names, one per parameter; of a field, one per axis is enough.
         on_invalid: `"raise"`, or `"drop"` to drop simulations with NaN or infinite values, which
             `n_dropped` counts.
 
@@ -82,6 +84,8 @@ class Simulations:
         Simulations(20 simulations, 99 draws each, 3 parameters)
         >>> Simulations([rng.normal(size=(n, 3)) for n in (50, 80)], rng.normal(size=(2, 3)))
         Simulations(2 simulations, 50 to 80 draws each, 3 parameters)
+        >>> Simulations(rng.normal(size=(99, 20, 8, 8)), rng.normal(size=(20, 8, 8)))
+        Simulations(20 simulations, 99 draws each, fields of 8 x 8)
     """
 
     samples: ArrayLike
@@ -96,6 +100,8 @@ class Simulations:
     names: Sequence[str] | None = None
     on_invalid: str = "raise"
     n_dropped: int = field(default=0, init=False)
+    # That of one parameter vector, (n_dims,), or of one field, say (8, 8).
+    shape: tuple[int, ...] = field(default=(), init=False)
     # Whether it depends on the simulations which ones were dropped.
     _dropping: Dropping = field(default=Dropping(), init=False)
     # Whether draws were resampled by weights that are not known of the truths.
@@ -113,9 +119,11 @@ class Simulations:
 
     def __post_init__(self, offsets: ArrayLike | None) -> None:
         shapes.what_to_do(self.on_invalid)
+        if self.names is None:
+            self._set(names=fields.axes(self.samples, self.theta))
         if offsets is not None or isinstance(self.samples, list | tuple):
             self._set(**weights.dense({name: getattr(self, name) for name in _AXES}, offsets))
-        samples, theta = shapes.points(self.samples, self.theta)
+        samples, theta, shape = shapes.points(self.samples, self.theta)
         n_draws, n_sims, n_dims = samples.shape
         draws, truths = shapes.log_probs(
             self.log_prob_samples, self.log_prob_theta, n_draws, n_sims
@@ -131,7 +139,8 @@ class Simulations:
             log_prob_theta=truths,
             log_weights=log_weights,
             log_weights_theta=own,
-            names=shapes.names(self.names, n_dims),
+            names=shapes.names(self.names, shape),
+            shape=shape,
         )
         shapes.something_to_rank(n_dims, draws)
         if self._whole:
@@ -390,7 +399,7 @@ class Simulations:
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
         return (
             f"Simulations({self.n_sims} simulations, {self.draws} each, "
-            f"{self.n_dims} parameter{'s' * (self.n_dims != 1)}{dropped})"
+            f"{fields.described(self.shape)}{dropped})"
         )
 
 
@@ -465,6 +474,26 @@ def redrawn(sims: Simulations, samples: Array) -> Simulations:
     )
     part._known.centres = None
     part._know_box(*shapes.pooled_box(samples, part.theta))
+    return part
+
+
+def averaged(
+    sims: Simulations, samples: Array, theta: Array, starts: Sequence[Ints]
+) -> Simulations:
+    """Return simulations of fields with the averages of blocks of cells in place of cells.
+
+    Arguments:
+        sims: The simulations.
+        samples: The averages of the draws, `(n_draws, n_sims, n_blocks)`.
+        theta: Those of the truths, `(n_sims, n_blocks)`.
+        starts: Where blocks begin along each axis.
+    """
+    names = fields.blocks(sims.names, sims.shape, starts)
+    shape = tuple(map(len, starts))
+    part = sims._with(samples=samples, theta=theta, names=names, shape=shape)
+    part._known.centres, part._known.box = None, None
+    if part._whole:
+        part._know_box(*shapes.pooled_box(samples, theta))
     return part
 
 
@@ -556,7 +585,8 @@ def digest(sims: Simulations) -> dict[str, Any]:
         name: array.fingerprint() if isinstance(array, Stored) else of_array(array)
         for name, array in sims._by_name.items()
     }
-    return every | {"names": sims.names, "part_bytes": sims._part_bytes}
+    field = {"shape": sims.shape} if len(sims.shape) > 1 else {}
+    return every | field | {"names": sims.names, "part_bytes": sims._part_bytes}
 
 
 def equalised(sims: Simulations, rng: Generator) -> Simulations:
@@ -592,6 +622,7 @@ def densities_alone(sims: Simulations) -> Simulations:
         theta=np.empty((sims.n_sims, 0)),
         x=None,
         names=(),
+        shape=(0,),
     )
     densities._known.box, densities._known.centres = (np.empty(0), np.empty(0)), None
     return densities

@@ -13,7 +13,7 @@ import numpy as np
 from .._base import arrays
 from .._base.arrays import Results, joined
 from .._base.types import Array, ArrayLike, Floats, Ints
-from . import passes, shapes
+from . import fields, passes, shapes
 
 if TYPE_CHECKING:
     from . import Simulations
@@ -69,12 +69,13 @@ class Observation:
 
 def _draws(sims: "Simulations", samples: ArrayLike) -> Floats:
     draws = shapes.finite("draws", shapes.array("samples", samples)).astype(float)
+    draws = fields.flattened(draws, sims.shape)
     if draws.ndim == 3 and draws.shape[1] == 1:
         draws = draws[:, 0]
     if draws.ndim != 2 or draws.shape[1] != sims.n_dims or len(draws) < 2:
         raise ValueError(
-            f"`samples` must be the draws of the posterior of `x_o`, (n_draws, {sims.n_dims}), "
-            f"but got {draws.shape}."
+            f"`samples` must be the draws of the posterior of `x_o`, "
+            f"{fields.listed('n_draws', *sims.shape)}, but got {draws.shape}."
         )
     return draws
 
@@ -179,7 +180,7 @@ def features(
             )
     z, columns = _standardised(every.reshape(len(every), -1).astype(float))
     if len(columns) <= MOST_FEATURES:
-        return z, [shapes.place(every.shape[1:], int(k), label) for k in columns]
+        return z, [fields.place(every.shape[1:], int(k), label) for k in columns]
     leading = [f"principal component {k + 1} of {label}" for k in range(MOST_FEATURES)]
     return _principal(z), [*leading, f"the rest of {label}"]
 

@@ -11,63 +11,56 @@ from .. import backends
 from .._base import arguments, arrays
 from .._base.text import clean
 from .._base.types import Array, ArrayLike
+from . import fields
 from .stored import Stored
 
 
-def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array]:
+def points(samples: ArrayLike, theta: ArrayLike) -> tuple[Array, Array, tuple[int, ...]]:
     """Return draws (n_draws, n_sims, n_dims) and truths (n_sims, n_dims) that agree.
 
-    Draws stay where they are, and truths go there.
+    Draws stay where they are, and truths go there. Fields come flat; the third value is the shape
+    of one of them, or `(n_dims,)`.
     """
     samples = where_it_is("samples", samples, 1)
-    theta = truths(arrays.to_device_of(where_it_is("theta", theta, 0), samples))
-    shape = n_sims, n_dims = tuple(theta.shape)
-    if samples.ndim == 2 and n_dims == 1:
-        stored = isinstance(samples, Stored)
-        samples = replace(samples, wide=True) if stored else samples[..., None]
-    if samples.ndim != 3 or samples.shape[1:] != shape:
+    theta = arrays.to_device_of(where_it_is("theta", theta, 0), samples)
+    truths(theta)
+    n_sims, shape = theta.shape[0], tuple(theta.shape[1:]) or (1,)
+    got = tuple(samples.shape) + (1,) * (samples.ndim == 2 and shape == (1,))
+    if got[1:] != (n_sims, *shape):
         raise ValueError(
-            f"`samples` must be (n_draws, {n_sims}, {n_dims}) to match `theta` {shape}, "
-            f"but got {tuple(samples.shape)}.{_shape_hint(samples, theta)}"
+            f"`samples` must be {fields.listed('n_draws', n_sims, *shape)} to match `theta` "
+            f"{fields.listed(n_sims, *shape)}, but got {got}.{fields.hint(got, n_sims, shape)}"
         )
     if not samples.shape[0]:
         raise ValueError(
             f"at least one simulation and one draw are needed, but `samples` is "
             f"{tuple(samples.shape)}."
         )
-    return samples, theta
+    return flat(samples, 1), flat(theta, 0), shape
 
 
 def truths(theta: Array) -> Array:
-    """Return truths (n_sims, n_dims) of at least one simulation."""
-    if theta.ndim not in (1, 2):
+    """Return truths (n_sims, n_dims), or fields flat, of at least one simulation."""
+    if not theta.ndim:
         raise ValueError(
-            f"`theta` must be (n_sims, n_dims), or (n_sims,) for one parameter, "
-            f"but got {tuple(theta.shape)}."
+            f"`theta` must be (n_sims, n_dims), (n_sims,) for one parameter, or (n_sims, *shape) "
+            f"for fields, but got {tuple(theta.shape)}."
         )
     if not theta.shape[0]:
         raise ValueError(
             f"at least one simulation and one draw are needed, but `theta` is "
             f"{tuple(theta.shape)}."
         )
-    return theta[:, None] if theta.ndim == 1 else theta
+    return flat(theta, 0)
 
 
-def _shape_hint(samples: Array, theta: Array) -> str:
-    if samples.ndim == 3 and samples.shape[::2] == theta.shape:
-        return " Its first two axes look swapped: try `samples.swapaxes(0, 1)`."
-    if samples.shape == theta.shape:
-        return " If there is one draw a simulation, pass `samples[None]`."
-    n_sims, n_dims = theta.shape
-    if samples.ndim == 3 and samples.shape[2] == n_dims:
-        return f" There are {samples.shape[1]} simulations of draws but {n_sims} truths."
-    if samples.ndim == 3 and samples.shape[1] == n_sims:
-        return f" The draws have {_parameters(samples.shape[2])}, and the truths {n_dims}."
-    return " Draws come first, then simulations, then parameters."
-
-
-def _parameters(n: int) -> str:
-    return f"{n} parameter{'s' * (n != 1)}"
+def flat(points: Array, axis: int) -> Array:
+    """Return points with all axes after that of the simulations as one; what is stored unread."""
+    if points.ndim == axis + 2:
+        return points
+    if isinstance(points, Stored):
+        return replace(points, flat=True)
+    return points.reshape(*points.shape[: axis + 1], math.prod(points.shape[axis + 1 :]))
 
 
 def observations(x: ArrayLike | None, n_sims: int) -> Array | None:
@@ -136,13 +129,13 @@ def log_weights(
     return draws, truths
 
 
-def row(draws: Array, index: int, n_dims: int) -> Array:
-    """Return the draws of one simulation, (n_draws, n_dims), of which there must be some."""
-    draws = draws[:, None] if draws.ndim == 1 and n_dims == 1 else draws
-    if draws.ndim != 2 or draws.shape[1] != n_dims or not len(draws):
+def row(draws: Array, index: int, shape: tuple[int, ...]) -> Array:
+    """Return the draws of one simulation, (n_draws, *shape), of which there must be some."""
+    draws = draws[:, None] if draws.ndim == 1 and shape == (1,) else draws
+    if draws.shape[1:] != shape or not len(draws):
         raise ValueError(
-            f"`samples` of simulation {index} must be (n_draws, {n_dims}) with one draw at least, "
-            f"but got {draws.shape}."
+            f"`samples` of simulation {index} must be {fields.listed('n_draws', *shape)} with one "
+            f"draw at least, but got {draws.shape}."
         )
     return draws
 
@@ -171,10 +164,19 @@ def offsets(given: ArrayLike, n_sims: int) -> Array:
     return ends.astype(np.int64)
 
 
-def names(given: Sequence[str] | None, n_dims: int) -> tuple[str, ...]:
-    """Return one name a parameter, `theta_0`, `theta_1`, … where none are given."""
+def names(given: Sequence[str] | None, shape: tuple[int, ...]) -> Sequence[str]:
+    """Return one name per parameter: `theta_0`, `theta_1`, … or `theta[0, 0]`, … by default.
+
+    Of a field, names may be those of its axes.
+    """
+    n_dims = math.prod(shape)
     if given is None:
-        return tuple(f"theta_{k}" for k in range(n_dims))
+        field = len(shape) > 1
+        return fields.Places(shape) if field else tuple(f"theta_{k}" for k in range(n_dims))
+    if isinstance(given, fields.Places) and given.shape == shape:
+        return given
+    if len(shape) > 1 and isinstance(given, list | tuple) and len(given) == len(shape) != n_dims:
+        return fields.Places(shape, arguments.words("names", given, len(shape), "axis"))
     kept = arguments.words("names", given, n_dims, "parameter")
     if len(set(kept)) != n_dims:
         raise ValueError(
@@ -260,13 +262,6 @@ def one_each(summaries: ArrayLike, n_sims: int) -> Array:
             f"{found.shape}."
         )
     return found
-
-
-def place(shape: tuple[int, ...], column: int, label: str) -> str:
-    """Return the name of a number in data of a shape, for example `x[3]` or `x[4, 6]`."""
-    if np.prod(shape) == 1:
-        return label
-    return f"{label}[{', '.join(str(k) for k in np.unravel_index(column, shape))}]"
 
 
 def n_entries(name: str, given: ArrayLike) -> int:

@@ -38,7 +38,8 @@ class Stored:
         axis: The axis that counts the simulations.
         where: Which of the source's simulations these are.
         n_draws: How many of the first draws are seen; all where None.
-        wide: Whether an axis for the only parameter is added at the end.
+        flat: Whether all axes after that of the simulations are read as one: the cells of a
+            field, or a single parameter, which may lack an axis.
         unit: What parameters are divided by, if by anything.
     """
 
@@ -46,7 +47,7 @@ class Stored:
     axis: int
     where: slice | Ints
     n_draws: int | None = None
-    wide: bool = False
+    flat: bool = False
     unit: Floats | None = None
 
     @classmethod
@@ -67,7 +68,7 @@ class Stored:
             shape[self.axis] = self.n_sims
         if self.n_draws is not None:
             shape[0] = self.n_draws
-        return (*shape, 1) if self.wide else tuple(shape)
+        return self._flattened(tuple(shape))
 
     @property
     def n_sims(self) -> int:
@@ -124,7 +125,7 @@ class Stored:
             numbers = np.take(slab, self.where - start, axis=self.axis)
         else:
             numbers = self._read(0, 0)
-        numbers = numbers[..., None] if self.wide else numbers
+        numbers = numbers.reshape(self._flattened(numbers.shape))
         return numbers if self.unit is None else numbers / self.unit
 
     def fingerprint(self) -> str:
@@ -161,6 +162,11 @@ class Stored:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.read(), dtype=dtype)
+
+    def _flattened(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return a shape with the axes of a field as one, where they are read so."""
+        n = self.axis + 1
+        return (*shape[:n], prod(shape[n:])) if self.flat else shape
 
     def _read(self, start: int, stop: int) -> Array:
         """Read a range of simulations, and with it whole chunks, which the next range may need."""

@@ -101,15 +101,16 @@ def dense(given: Mapping[str, Any], offsets: ArrayLike | None) -> dict[str, Any]
 
     Arguments:
         given: The arrays of `Simulations`, by name. Draws may be a list with one array
-            `(n_i, n_dims)` a simulation, or with `offsets` one after the other.
+            `(n_i, *shape)` a simulation, or with `offsets` one after the other.
         offsets: Where the draws of each simulation begin, and the last ones end, `(n_sims + 1,)`.
     """
     theta = shapes.array("theta", given["theta"])
-    points = shapes.truths(theta)
+    shapes.truths(theta)
+    points = theta[:, None] if theta.ndim == 1 else theta
     rows = _rows("samples", given["samples"], points, offsets)
     if rows is None:
         return dict(given)
-    rows = [shapes.row(row, i, points.shape[1]) for i, row in enumerate(rows)]
+    rows = [shapes.row(row, i, points.shape[1:]) for i, row in enumerate(rows)]
     number = np.array([len(row) for row in rows])
     means = [_centre(row, truth) for row, truth in zip(rows, points, strict=True)]
     filled = {**given, "samples": _filled(rows, number, means), "theta": theta}

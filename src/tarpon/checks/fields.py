@@ -1,0 +1,280 @@
+r"""Fields: scores of whole maps, images and time series, band by band, in one pass.
+
+With the coefficients :math:`c` of a point in a basis, :math:`m` those of the mean of all points of
+its simulation, and :math:`d = c - m`, a point has in every band
+
+.. math:: \sum c^2, \quad \sum d^2, \quad \sum d\, m, \quad
+    \frac{\sum q\, d^2}{\sum d^2}, \quad \sum d ,
+
+its power, its width, how far it follows the mean, how it differs between directions :math:`q`,
+and, where that means something, its bias. Two more numbers describe all cells at once: skewness
+and kurtosis of the standardised residual. All of them treat the truth as one more draw, and are
+ranked as other scores are.
+
+Fields of many cells are averaged over blocks of cells for everything else that `check` looks at.
+So its cost is that of one pass over the cells.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import floor, prod
+
+import numpy as np
+
+from .. import regions
+from .._base import threads
+from .._base.arrays import Results, host, joined
+from .._base.text import Estimate
+from .._base.types import Array, Floats, Ints
+from ..bases import Bands, Basis
+from ..regions import Region, Values, cut
+from ..simulations import Simulations, averaged, passes, points_alone
+from ..simulations.blocks import Block
+from .labellings import Part
+
+MOST_CELLS = 1024  # that are parameters of their own, and that are looked at one by one
+_MOST_BLOCKS = 256  # of cells that are parameters where there are more cells
+_SMALL, _LARGE = 1e-12, 1e12  # sizes between which squares may be of single precision
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """The scores of all points of fields, truths first, `(n_sims, n_draws + 1, n_scores)` each.
+
+    Arguments:
+        bands: The bands of the basis.
+        width: The power of the residual in each band.
+        follows: How far it follows the mean of the points.
+        mean: The power of that mean, `(n_sims, n_bands)`.
+        directions: Its contrasts of directions, those of the first band first.
+        cells: Skewness and kurtosis of its cells.
+        bias: Its sum in each band, if that means anything.
+        share: The share of each point in the weight of its simulation, `(n_sims, n_draws + 1)`,
+            if they differ.
+        shape: The shape of a field.
+        maps: The standardised residual of each cell, or of blocks of cells where these are many
+            and are not parameters; None where they are.
+        map_shape: The shape of these.
+    """
+
+    bands: Bands
+    width: Floats
+    follows: Floats
+    mean: Floats
+    directions: Floats
+    cells: Floats
+    bias: Floats
+    share: Floats | None
+    shape: tuple[int, ...]
+    maps: Floats | None = None
+    map_shape: tuple[int, ...] = ()
+
+    @cached_property
+    def power(self) -> Floats:
+        """The power in each band, of points rather than residuals."""
+        return self.width + 2 * self.follows + self.mean[:, None]
+
+    def parts(self) -> dict[str, Part]:
+        """Return what is ranked, by the name of its family."""
+        every = {
+            "power": self.power,
+            "scales": self.width,
+            "phases": self.follows,
+            "anisotropy": self.directions,
+            "cells": self.cells,
+            "regions": self.bias,
+        }
+        ranked = {name: Part(_values(s)) for name, s in every.items() if s.shape[2]}
+        return (
+            ranked
+            if self.maps is None
+            else ranked | {"maps": Part(_Maps(_values(self.maps)), ranked=False)}
+        )
+
+    def of_draws(self, scores: Floats) -> Floats:
+        """Return the mean of scores over the draws of each simulation, `(n_sims, n_scores)`."""
+        if self.share is None:
+            return scores[:, 1:].mean(axis=1, dtype=float)
+        share = self.share[:, 1:] / self.share[:, 1:].sum(axis=1, keepdims=True)
+        return np.einsum("ij,ijk->ik", share, scores[:, 1:])
+
+    def ratio(self, scores: Floats, places: Sequence[int] | Ints) -> Estimate:
+        """Return scores of truths over those of draws, some together, with a 95 % interval.
+
+        Each counts by how well its own ratio is known.
+        """
+        places = list(places)
+        truths = scores[:, 0, places].astype(float)
+        draws = self.of_draws(scores[..., places])
+        unit = np.maximum(draws.mean(axis=0), 1e-300)
+        weight = 1 / np.maximum(((truths - draws) / unit).var(axis=0), 1e-12)
+        a, b = (each / unit @ (weight / weight.sum()) for each in (truths, draws))
+        value = max(float(a.mean() / b.mean()), 1e-12)
+        error = float((a - value * b).std(ddof=1) / np.sqrt(len(a)) / b.mean())
+        reach = float(np.exp(1.96 * error / value))
+        return Estimate(value, value / reach, value * reach)
+
+
+@dataclass(frozen=True, eq=False)
+class _Maps:
+    """The residuals of cells, and their squares, which are added as they are."""
+
+    values: Values
+
+    def scores(self, block: Block) -> Array:
+        z = self.values.scores(block)
+        if block.played is not None:  # nothing is planted in them
+            z = np.concatenate([z, z[block.played, np.arange(z.shape[1])]])
+        return np.concatenate([z, z * z], axis=2)
+
+    def cut(self, sims: slice) -> "_Maps":
+        return _Maps(self.values.cut(sims))
+
+
+def measured(
+    sims: Simulations, basis: Basis, own: Mapping[str, Region]
+) -> tuple[Simulations, Field, dict[str, Region]]:
+    """Go over fields once: return them with fewer cells, their scores, and the user's own.
+
+    Arguments:
+        sims: The simulations, of fields.
+        basis: The basis.
+        own: Regions of the user's own, which see all cells.
+    """
+    coarse = sims.n_dims > MOST_CELLS
+    edges, fine = (blocks_of_cells(sims.shape, most) for most in (_MOST_BLOCKS, MOST_CELLS))
+    recipe = _Recipe(basis, sims.shape, (edges, fine) if coarse else None)
+    seen = sims if own and coarse else points_alone(sims)
+    results = joined(
+        passes.each(
+            seen,
+            "fields",
+            recipe.scores,
+            extra=lambda where: {
+                "own": {name: cut(region, where) for name, region in own.items() if coarse}
+            },
+        )
+    )
+    names = ("width", "follows", "mean", "directions", "cells", "bias")
+    scores = (results[name] for name in names)
+    field = Field(
+        basis.bands(sims.shape), *scores, results.get("share"), sims.shape,
+        results.get("maps"), tuple(map(len, fine)),
+    )  # fmt: skip
+    if not coarse:
+        return sims, field, dict(own)
+    points = results["points"]
+    fewer = averaged(sims, points[:, 1:].swapaxes(0, 1), points[:, 0], edges)
+    return fewer, field, {name: _values(results[f"own {name}"]) for name in own}
+
+
+def _values(scores: Floats) -> Values:
+    """Return scores `(n_sims, n_points, ...)` as a region."""
+    return Values(scores[:, 1:].swapaxes(0, 1), scores[:, 0])
+
+
+def n_parameters(shape: tuple[int, ...]) -> int:
+    """Return how many cells or blocks of cells of a field are parameters."""
+    many = prod(shape) > MOST_CELLS
+    return prod(map(len, blocks_of_cells(shape, _MOST_BLOCKS))) if many else prod(shape)
+
+
+def blocks_of_cells(shape: tuple[int, ...], most: int) -> tuple[Ints, ...]:
+    """Return where blocks of cells begin along each axis, for so many blocks at most.
+
+    Example:
+        >>> [len(starts) for starts in blocks_of_cells((64, 64), 1024)]
+        [32, 32]
+    """
+    shrink = min(1.0, (most / prod(shape)) ** (1 / len(shape)))
+    counts = [max(1, floor(n * shrink + 1e-9)) for n in shape]
+    return tuple(np.arange(m) * n // m for n, m in zip(shape, counts, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Recipe:
+    """Everything that the scores of fields depend on, besides the simulations."""
+
+    basis: Basis
+    shape: tuple[int, ...]
+    edges: tuple[tuple[Ints, ...], tuple[Ints, ...]] | None
+
+    @cached_property
+    def bands(self) -> Bands:
+        return self.basis.bands(self.shape)
+
+    @cached_property
+    def sums(self) -> Floats:
+        """The matrix that adds squares up by band, and contrasts of directions after them."""
+        bands, n = self.bands, len(self.bands.names)
+        own = (bands.labels[:, None] == np.arange(n)).astype(np.float32)
+        if bands.contrasts is None:
+            return own
+        crossed = own[:, :, None] * bands.contrasts[:, None].astype(np.float32)
+        return np.concatenate([own, crossed.reshape(len(own), -1)], axis=1)
+
+    def scores(self, sims: Simulations, *, own: Mapping[str, Region]) -> Results:
+        """Return the scores of some simulations, simulations first."""
+        found = []
+        with threads.one_thread_each():
+            for piece in passes.pieces(sims):
+                found += threads.mapped(lambda block: self._scores(block, own), piece.blocks())
+        return joined(found)
+
+    def _scores(self, block: Block, own: Mapping[str, Region]) -> Results:
+        n_bands, last = len(self.bands.names), block.n_points - 1
+        # Where the truth is the first of the points, the first draw is the last of them.
+        order = np.array([0, last, *range(1, last)])
+        centre, points = host(block.centre), host(block.points)[order].swapaxes(0, 1)
+        about = points - centre[:, None]
+        kind = np.float32 if _SMALL < abs(about).max() < _LARGE else np.float64
+        about = about.astype(kind, copy=False)
+        d = np.asarray(self.basis.coefficients(about, self.shape))
+        m = np.asarray(self.basis.coefficients(centre.astype(kind), self.shape))
+        sums = self.sums.astype(kind, copy=False)
+        bias = d @ sums[:, :n_bands] if self.bands.signed else d[..., :0]
+        follows = (d * m[:, None]) @ sums[:, :n_bands]
+        d *= d
+        squares = d @ sums
+        width, crossed = squares[..., :n_bands], squares[..., n_bands:]
+        each = crossed.reshape(*width.shape, -1) / np.maximum(width, 1e-30)[..., None]
+        results = {
+            "width": width,
+            "follows": follows,
+            "mean": (m * m) @ sums[:, :n_bands],
+            "directions": each.reshape(*width.shape[:2], -1),
+            "cells": _one_point(about, host(block.spread)),
+            "bias": bias,
+        }
+        if block.weighted:
+            results["share"] = (block.weights / block.weights.sum(axis=0))[order].T
+        if self.edges is not None:
+            coarse, fine = self.edges
+            results["points"] = averages(points, self.shape, coarse)
+            residual = averages(about, self.shape, fine)
+            sd = residual.std(axis=1, keepdims=True)
+            results["maps"] = (residual / np.maximum(sd, 1e-30)).astype(np.float32)
+        for name, region in own.items():
+            scores = regions.scores(region.scores(block), (block.n_points, len(block.truth)))
+            results[f"own {name}"] = host(scores)[order].swapaxes(0, 1)
+        return results
+
+
+def _one_point(about: Floats, spread: Floats) -> Floats:
+    """Return skewness and kurtosis of the standardised cells of each point."""
+    z = about / spread[:, None].astype(about.dtype)
+    square = z * z
+    variance = np.maximum(square.mean(axis=-1), 1e-30)
+    third, fourth = (square * z).mean(axis=-1), (square * square).mean(axis=-1)
+    return np.stack([third / variance**1.5, fourth / variance**2], axis=-1)
+
+
+def averages(points: Array, shape: tuple[int, ...], edges: Sequence[Ints]) -> Floats:
+    """Return means over blocks of cells, `(n_block, n_points, n_blocks_of_cells)`."""
+    fields = points.reshape(*points.shape[:2], *shape)
+    for axis, starts in enumerate(edges, 2):
+        sizes = np.diff([*starts, shape[axis - 2]])
+        sums = np.add.reduceat(fields, starts, axis=axis)
+        fields = sums / sizes.reshape(-1, *[1] * (len(shape) + 1 - axis)).astype(points.dtype)
+    return fields.reshape(*points.shape[:2], -1)

@@ -1,0 +1,207 @@
+"""Fields in `check`: scores per band, findings at scales and in patches, fields of many cells."""
+
+import numpy as np
+import pytest
+
+import tarpon
+from tarpon import Simulations, bases
+from tarpon.checks import fields, scales
+from tarpon.checks.flaws import Kind
+from tarpon.problems import FIELD_FLAWS, field
+
+FALSE_ALARM = 1e-6
+
+
+def swapped(sims: Simulations, draw: int) -> Simulations:
+    """Return simulations whose truths and draws of one number are exchanged."""
+    samples, theta = np.array(sims.samples), np.array(sims.theta)
+    samples[draw], theta[:] = sims.theta, sims.samples[draw]
+    shape = sims.shape
+    return Simulations(samples.reshape(*samples.shape[:2], *shape), theta.reshape(-1, *shape))
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (6, 5, 4), (40, 40)])
+def test_scores_of_fields_treat_truths_as_draws(shape):
+    sims = field(shape=shape, n_sims=3, n_draws=6, rng=0)
+    _, one, _ = fields.measured(sims, bases.Fourier(), {})
+    _, two, _ = fields.measured(swapped(sims, 4), bases.Fourier(), {})
+    order = [5, 1, 2, 3, 4, 0, 6]
+    for name in ("width", "follows", "power", "directions", "cells"):
+        first, second = getattr(one, name), getattr(two, name)
+        assert np.allclose(first[:, order], second, rtol=1e-3, atol=1e-3 * abs(first).max())
+    if one.maps is not None:
+        assert np.allclose(one.maps[:, order], two.maps, atol=1e-3)
+
+
+def test_a_score_about_the_draws_alone_would_not():
+    sims = field(shape=(8, 8), n_sims=3, n_draws=6, rng=0)
+
+    def width(sims: Simulations) -> np.ndarray:
+        points = np.concatenate([sims.theta[None], sims.samples])
+        return ((points - sims.samples.mean(axis=0)) ** 2).sum(axis=-1)
+
+    order = [5, 1, 2, 3, 4, 0, 6]
+    assert not np.allclose(width(sims)[order], width(swapped(sims, 4)), rtol=1e-3)
+
+
+def of_noise(rng: np.random.Generator, excess: float = 1.0) -> fields.Field:
+    """Return the scores of fields whose points are exchangeable but for a factor of truths."""
+    width = rng.gamma(3.0, size=(20, 10, 3)).astype(np.float32)
+    width[:, 0] *= excess
+    none = np.zeros((20, 10, 0), np.float32)
+    bands = bases.Bands(("a", "b", "c"), np.arange(3))
+    return fields.Field(bands, width, 0 * width, np.zeros((20, 3)), none, none, none, None, (3, 3))
+
+
+def outside(found: fields.Field, rng: np.random.Generator) -> bool:
+    """Return whether any band leaves the limits of accurate posteriors."""
+    low, high = scales.limits(found, 19, 0.2, rng)
+    power = np.array([found.ratio(found.power, [k]).value for k in range(3)])
+    return bool(((power < low) | (power > high)).any())
+
+
+def test_limits_of_all_bands_hold_at_their_level():
+    from scipy.stats import binom
+
+    rng, n = np.random.default_rng(0), 1000
+    n_outside = sum(outside(of_noise(rng), rng) for _ in range(n))
+    low, high = binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], n, 0.2)
+    assert low <= n_outside <= high
+    assert sum(outside(of_noise(rng, 1.5), rng) for _ in range(100)) > 60
+
+
+def test_oversmoothed_fields_lack_power_at_small_scales():
+    sims = field("oversmoothed", shape=(12, 12), n_draws=40, rng=1)
+    check = tarpon.check(sims, n_swaps=199, rng=1)
+    (finding,) = check.findings
+    assert finding.kind is Kind.POWER
+    assert finding.where == "scales below 4 cells"
+    assert finding.size.low < 0.9 < finding.size.high
+    assert str(finding).endswith("of the power that they should")
+    bands = check.evidence.bands
+    assert [band.name for band in bands] == list(bases.Fourier().bands((12, 12)).names)
+    assert bands[1].p_value <= 0.01
+    assert bands[1].power.value > bands[1].accurate[1]
+    assert bands[-1].accurate[0] < bands[-1].power.value < bands[-1].accurate[1]
+    assert len(check.to_dict()["evidence"]["bands"]) == len(bands)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flaw", [flaw for flaw in FIELD_FLAWS if flaw != "exact"])
+def test_flaws_of_fields_are_named(flaw):
+    check = tarpon.check(field(flaw, shape=(12, 12), n_draws=40, rng=2), n_swaps=199, rng=2)
+    assert {finding.kind for finding in check.findings} == set(FIELD_FLAWS[flaw].kinds)
+
+
+def test_a_biased_patch_is_found_where_it_is():
+    sims = field("biased_patch", shape=(12, 12), n_draws=40, rng=3)
+    finding = tarpon.check(sims, n_swaps=199, rng=3).findings[0]
+    assert finding.kind is Kind.BIASED
+    assert finding.where == "a patch of 9 cells around (4, 4)"
+    assert finding.size.low < 0.5 < finding.size.high
+
+
+def test_widths_that_are_wrong_at_all_scales_are_named_once():
+    exact = field(shape=(8, 8), n_draws=40, rng=4)
+    mean = exact.samples.mean(axis=0)
+    samples = (mean + 0.8 * (exact.samples - mean)).reshape(40, 200, 8, 8)
+    sims = Simulations(samples, exact.theta.reshape(200, 8, 8))
+    (finding,) = tarpon.check(sims, n_swaps=199, rng=4).findings
+    assert finding.kind is Kind.OVERCONFIDENT
+    assert not finding.parameters
+
+
+def test_time_series_are_fields_if_they_have_a_basis():
+    sims = field("oversmoothed", shape=(256,), n_draws=40, rng=5)
+    assert not tarpon.check(sims, n_swaps=99, rng=5).evidence.bands
+    check = tarpon.check(sims, basis=bases.Fourier(), n_swaps=99, rng=5)
+    assert check.findings[0].kind is Kind.POWER
+    assert check.findings[0].where == "scales below 4 cells"
+
+
+def test_a_shifted_region_is_named():
+    rng = np.random.default_rng(6)
+    points = rng.standard_normal((31, 100, 8, 8), dtype=np.float32)
+    theta, samples = points[0], points[1:]
+    samples[..., 4:] += 0.2
+    labels = np.repeat([[0, 0, 0, 0, 1, 1, 1, 1]], 8, axis=0)
+    check = tarpon.check(samples, theta, basis=bases.Regions(labels), n_swaps=99, rng=6)
+    family = {family.name: family for family in check.families}["regions"]
+    assert family.adjusted <= 0.02
+    assert "region 1" in {finding.where for finding in check.findings}
+
+
+@pytest.fixture(scope="module")
+def large() -> Simulations:
+    return field("oversmoothed", shape=(40, 40), n_sims=30, n_draws=19, rng=7)
+
+
+def test_large_fields_have_blocks_of_cells_as_parameters(large):
+    seen = []
+
+    def total(theta, x):
+        seen.append(theta.shape[-1])
+        return theta.sum(axis=-1)
+
+    check = tarpon.check(large, scores={"total": total}, n_swaps=99, rng=7)
+    assert len(check.parameters) == 256
+    assert check.parameters[17].name == "theta[2:5, 2:5]"
+    assert set(seen) == {1600}
+    assert "maps" in {family.name for family in check.families}
+    assert check.findings[0].kind is Kind.POWER
+
+
+def test_stored_fields_give_the_same_answer(large, tmp_path):
+    arrays = {"samples": large.samples.reshape(19, 30, 40, 40), "theta": large.theta}
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", np.asarray(array))
+    samples = np.load(tmp_path / "samples.npy", mmap_mode="r")
+    theta = np.load(tmp_path / "theta.npy").reshape(30, 40, 40)
+    stored = tarpon.check(Simulations(samples, theta), n_swaps=99, rng=7)
+    here = tarpon.check(np.array(samples), theta, n_swaps=99, rng=7)
+    assert stored.p_value == here.p_value
+    assert stored.evidence.bands == here.evidence.bands
+
+
+def test_fields_of_torch_are_checked_alike(large):
+    torch = pytest.importorskip("torch")
+    sims = field(shape=(8, 8), n_sims=20, n_draws=19, rng=8)
+    samples, theta = sims.samples.reshape(19, 20, 8, 8), sims.theta.reshape(20, 8, 8)
+    here = tarpon.check(samples, theta, n_swaps=99, rng=8)
+    there = tarpon.check(torch.tensor(samples), torch.tensor(theta), n_swaps=99, rng=8)
+    assert there.p_value == pytest.approx(here.p_value, abs=0.05)
+    assert there.evidence.bands[0].power.value == pytest.approx(
+        here.evidence.bands[0].power.value, rel=1e-4
+    )
+
+
+def test_weighted_fields_count_by_weight():
+    sims = field(shape=(8, 8), n_sims=20, n_draws=19, rng=9)
+    samples, theta = sims.samples.reshape(19, 20, 8, 8).copy(), sims.theta.reshape(20, 8, 8)
+    samples[10:] *= 100.0
+    weights = np.where(np.arange(19)[:, None] < 10, 0.0, -np.inf) + np.zeros((19, 20))
+    weighted = Simulations(samples, theta, log_weights=weights, log_weights_theta=np.zeros(20))
+    check = tarpon.check(weighted, n_swaps=99, rng=9)
+    assert 0.5 < check.evidence.bands[1].power.value < 2
+
+
+def test_fields_in_large_units_have_the_same_bands():
+    sims = field(shape=(8, 8), n_sims=20, n_draws=19, rng=10)
+    samples, theta = sims.samples.reshape(19, 20, 8, 8), sims.theta.reshape(20, 8, 8)
+    here = tarpon.check(samples, theta, n_swaps=99, rng=10)
+    large = tarpon.check(samples.astype(float) * 1e20, theta * 1e20, n_swaps=99, rng=10)
+    assert large.evidence.bands[2].power.value == pytest.approx(
+        here.evidence.bands[2].power.value, rel=1e-4
+    )
+    assert np.allclose(large.p_value, here.p_value, atol=0.05)
+
+
+def test_the_exact_posterior_of_a_field_has_uniform_ranks():
+    from scipy.stats import kstest
+
+    sims = field(shape=(8, 8), n_sims=2000, n_draws=19, rng=11)
+    _, found, _ = fields.measured(sims, bases.Fourier(), {})
+    for scores in (found.power, found.width, found.follows, found.cells):
+        ranks = (scores[:, 1:] < scores[:, :1]).sum(axis=1)
+        u = (ranks + np.random.default_rng(0).uniform(size=ranks.shape)) / 20
+        assert min(kstest(column, "uniform").pvalue for column in u.T) > FALSE_ALARM
