@@ -24,7 +24,7 @@ BIASES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 NARROWINGS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)  # logarithms of a factor
 CAUGHT = 0.9
 # What a study must be able to see before a pass means anything; with fewer simulations not even
-# normal posteriors allow for that, and sharp edges only seem to: shifts across them are seen at once.
+# normal posteriors allow for that. Sharp edges only seem to: shifts across them are seen at once.
 TELLING_BIAS, TELLING_WIDTH, FEWEST_TELLING = 0.5, 0.3, 50
 _N_PLAYS = 3
 _N_NOISE = 100  # swaps that are moved, or fewer where there are many parameters:
