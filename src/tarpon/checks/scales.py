@@ -6,8 +6,8 @@ The power of a truth in a band differs from that of its draws by
 
 a wrong width, and truths that follow the mean :math:`m` of the points more or less than draws do.
 If both have the same sign, the draws have too much or too little power. If they have different
-ones, their structure is in the wrong places. If truths follow the mean as draws do, the width is
-wrong.
+ones, the mean has structure where the truths have none. If truths follow the mean as draws do, the
+width is wrong.
 """
 
 from dataclasses import dataclass, replace
