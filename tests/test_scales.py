@@ -140,13 +140,13 @@ def test_large_fields_have_blocks_of_cells_as_parameters(large):
     seen = []
 
     def total(theta, x):
-        seen.append(theta.shape[-1])
-        return theta.sum(axis=-1)
+        seen.append(theta.shape[-2:])
+        return theta.sum(axis=(-1, -2))
 
     check = tarpon.check(large, scores={"total": total}, n_swaps=99, rng=7)
     assert len(check.parameters) == 256
     assert check.parameters[17].name == "theta[2:5, 2:5]"
-    assert set(seen) == {1600}
+    assert set(seen) == {(40, 40)}
     assert "maps" in {family.name for family in check.families}
     assert check.findings[0].kind is Kind.POWER
 
