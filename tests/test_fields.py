@@ -2,9 +2,16 @@
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tarpon
 from tarpon import Simulations
+from tarpon.adapters import files
+from tarpon.adapters.bayesflow import from_bayesflow
+from tarpon.adapters.chains import thin
+from tarpon.cli import main
+from tarpon.runner.problem import simulated
+from tarpon.runner.store import stacked
 
 RNG = np.random.default_rng(0)
 THETA = RNG.normal(size=(20, 4, 6))
@@ -129,7 +136,7 @@ def test_scores_of_your_own_see_fields():
         seen.append(theta.shape[2:])
         return theta.max(axis=(-1, -2))
 
-    samples, theta, x = noisy()
+    samples, theta, _ = noisy()
     tarpon.check(samples, theta, scores={"peak": peak}, n_swaps=99, rng=0)
     assert set(seen) == {(4, 6)}
 
@@ -160,3 +167,146 @@ def test_monitors_take_fields():
     assert tarpon.Monitor(rng=0).add(samples, theta).n_sims == 60
     one = tarpon.Monitor(rng=0).add(samples[:, :1], theta[:1])
     assert "theta[3, 5]" in one._stakes.names
+
+
+class TestFiles:
+    """Fields in files, by shape and by the names of their axes."""
+
+    def test_archives_and_tensors(self, tmp_path):
+        np.savez(tmp_path / "a.npz", samples=SAMPLES, theta=THETA)
+        np.save(tmp_path / "s.npy", SAMPLES)
+        np.save(tmp_path / "t.npy", THETA)
+        for sims in (
+            files.load(tmp_path / "a.npz"),
+            files.load(tmp_path / "s.npy", theta=tmp_path / "t.npy"),
+        ):
+            assert (sims.shape, sims.names[9]) == ((4, 6), "theta[1, 3]")
+        assert "fields of 4 x 6" in str(files.inspect(tmp_path / "a.npz"))
+
+    def test_hdf5_and_zarr(self, tmp_path):
+        h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["samples"], file["theta"] = SAMPLES, THETA
+        group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
+        group.create_array("samples", data=SAMPLES, chunks=(9, 5, 2, 6))
+        group.create_array("theta", data=THETA)
+        for name in ("a.h5", "a.zarr"):
+            sims = files.load(tmp_path / name)
+            assert sims.shape == (4, 6)
+            assert (sims.samples[:, 3:8] == SAMPLES[:, 3:8].reshape(9, 5, 24)).all()
+
+    def test_named_axes_are_brought_into_order(self, tmp_path):
+        xarray = pytest.importorskip("xarray")
+        posterior = xarray.Dataset({"kappa": (("draw", "sim", "lat", "lon"), SAMPLES)})
+        true = xarray.Dataset({"kappa": (("sim", "lon", "lat"), THETA.swapaxes(1, 2))})
+        path = tmp_path / "a.nc"
+        posterior.to_netcdf(path, group="posterior", engine="h5netcdf")
+        true.to_netcdf(path, group="true_parameters", engine="h5netcdf", mode="a")
+        sims = files.load(path)
+        assert (sims.shape, sims.names[9]) == ((4, 6), "kappa[lat=1, lon=3]")
+        assert (sims.theta == THETA.reshape(20, 24)).all()
+
+    def test_arrays_with_named_axes(self):
+        xarray = pytest.importorskip("xarray")
+        samples = xarray.DataArray(SAMPLES, dims=("draw", "sim", "lat", "lon"))
+        theta = xarray.DataArray(THETA, dims=("sim", "lat", "lon"))
+        assert Simulations(samples, theta).names[9] == "theta[lat=1, lon=3]"
+        with pytest.raises(ValueError, match=r"\(lat, lon\) and \(lon, lat\)"):
+            Simulations(samples, theta.transpose("sim", "lon", "lat"))
+
+    def test_bayesflow_of_one_field(self):
+        samples = {"kappa": SAMPLES.swapaxes(0, 1)}
+        sims = from_bayesflow(samples, {"kappa": THETA})
+        assert (sims.shape, sims.names[9]) == ((4, 6), "kappa[1, 3]")
+        assert (sims.samples == SAMPLES.reshape(9, 20, 24)).all()
+
+    def test_chains_of_fields_are_thinned(self):
+        pytest.importorskip("arviz_stats")
+        rng = np.random.default_rng(0)
+        chains = rng.normal(size=(2, 300, 20, 4, 6))
+        sims = thin(chains, THETA)
+        assert sims.shape == (4, 6)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "fix"),
+    [
+        (lambda s: s.swapaxes(-1, -2), "samples = samples.transpose(0, 1, 3, 2)"),
+        (lambda s: s[..., ::-1, :], "samples = np.flip(samples, axis=(2,))"),
+        (lambda s: np.rot90(s, axes=(2, 3)), None),
+    ],
+)
+def test_square_fields_that_are_turned_are_recognised(mistake, fix):
+    samples, theta, x = noisy(n_sims=200, shape=(5, 5))
+    check = tarpon.check(mistake(samples), theta, x=x, n_swaps=99, rng=0)
+    advice = check.advice[0]
+    assert advice.cause == "order of axes"
+    assert fix is None or f"`{fix}`" in str(advice)
+    line = str(advice).split("`samples = ")[1].split("`")[0]
+    right = eval(line, {"np": np, "samples": mistake(samples)})
+    assert (right == samples).all()
+
+
+def test_fields_that_are_not_turned_have_no_such_advice():
+    samples, theta, x = noisy(n_sims=200, shape=(5, 5))
+    check = tarpon.check(1.5 * samples, theta, x=x, n_swaps=99, rng=0)
+    assert check.outcome == "inaccurate"
+    assert "order of axes" not in [advice.cause for advice in check.advice]
+
+
+class Problem:
+    """White fields in noise, with exact posteriors."""
+
+    def prior(self, rng):
+        return rng.normal(size=(3, 4))
+
+    def simulate(self, theta, rng):
+        return theta + rng.normal(size=theta.shape)
+
+    def posterior(self, x, n_draws, rng):
+        return x / 2 + np.sqrt(0.5) * rng.normal(size=(n_draws, *x.shape))
+
+    def log_prob(self, theta, x):
+        return -((theta - x / 2) ** 2).sum(axis=(1, 2))
+
+
+def test_runs_simulate_fields(tmp_path):
+    found = [simulated(Problem(), k, 0, 9) for k in range(12)]
+    assert found[0]["samples"].shape == (9, 3, 4)
+    assert found[0]["log_prob_samples"].shape == (9,)
+    assert Simulations(**stacked(found)).shape == (3, 4)
+
+
+def test_the_command_line_takes_fields(tmp_path):
+    samples, theta, x = noisy()
+    np.savez(tmp_path / "a.npz", samples=samples, theta=theta, x=x)
+    run = CliRunner().invoke(main, ["inspect", str(tmp_path / "a.npz")])
+    assert "fields of 4 x 6" in run.output
+    command = ["check", str(tmp_path / "a.npz"), "--names", "lat,lon", "--rng", "0"]
+    run = CliRunner().invoke(main, command)
+    assert run.exit_code == 0, run.output
+    assert "60 simulations × 19 draws" in run.output
+
+
+def test_results_are_resumed_for_the_same_shape_and_names_only(tmp_path):
+    samples, theta, _ = noisy()
+    engine = tarpon.Engine(resume=tmp_path / "kept")
+    first, again = (tarpon.sbc(samples, theta, rng=0, engine=engine) for _ in range(2))
+    assert (first.ranks.values == again.ranks.values).all()
+    others = (
+        Simulations(samples, theta, names=["lat", "lon"]),
+        Simulations(samples.reshape(19, 60, 6, 4), theta.reshape(60, 6, 4)),
+    )
+    for other in others:
+        with pytest.raises(ValueError, match="kept"):
+            tarpon.sbc(other, rng=0, engine=engine)
+
+
+def test_large_square_fields_are_looked_at_in_part(tmp_path):
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(12, 30, 20)).astype(np.float32)
+    samples = theta + rng.normal(size=(12, 12, 30, 20)).astype(np.float32)
+    np.save(tmp_path / "s.npy", samples.swapaxes(0, 1))
+    for swapped in (samples.swapaxes(0, 1), np.load(tmp_path / "s.npy", mmap_mode="r")):
+        with pytest.warns(UserWarning, match="as many draws as simulations"):
+            Simulations(swapped, theta)

@@ -1,13 +1,14 @@
 """Draws of BayesFlow: one array per variable, simulations first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._base import arguments
+from .._base.text import clean
 from .._base.types import RNG, Array, ArrayLike
-from ..simulations import Simulations, shapes
+from ..simulations import Simulations, fields, shapes
 from . import _variables
 
 
@@ -37,8 +38,14 @@ def from_bayesflow(
     wanted = "a dictionary with one array (n_sims, n_draws, ...) per variable"
     arguments.instance("samples", samples, Mapping, wanted)
     shapes.what_to_do(on_invalid)
+    names: Sequence[str]
     names, draws = _variables.columns(samples, 2)
     truths = _variables.truths(theta, list(samples))
+    shape = np.shape(next(iter(samples.values())))[2:]
+    if len(samples) == 1 and len(shape) > 1:
+        names = fields.Places(shape, label=clean(next(iter(samples))))
+        draws = fields.unflattened(draws, shape)
+        truths = fields.unflattened(shapes.truths(truths), shape)
     return Simulations(draws.swapaxes(0, 1), truths, x=x, names=names, on_invalid=on_invalid)
 
 

@@ -124,7 +124,7 @@ def _checked(
     log_scores = LogScores.of(sims, truths)
     judges = {name: score for name, score in scores.items() if isinstance(score, Judge)}
     ranked = {name: _region(score, sims) for name, score in scores.items() if name not in judges}
-    field = None
+    field, whole = None, sims
     if basis is not None:
         sims, field, ranked = fields.measured(sims, basis, ranked)
     sims = sims if is_ordinary(sims) else units.tamed(sims)
@@ -185,6 +185,7 @@ def _checked(
             seed=seed,
             log_scores=log_scores,
             field=field,
+            whole=whole,
         ),
         advice=advise(sims, effects, sums.measured, found if matters else ()),
         margins=left,

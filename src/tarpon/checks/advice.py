@@ -69,7 +69,7 @@ def advise(
     return (*told, *(_of_finding(finding) for finding in usual.values()))
 
 
-_WHOLE = (Cause.SIMULATIONS, Cause.PARAMETERS, Cause.UNITS)
+_WHOLE = (Cause.SIMULATIONS, Cause.AXES, Cause.PARAMETERS, Cause.UNITS)
 _WORST = (Cause.CLIPPED, Cause.LEAK, Cause.NARROW, Cause.BURN_IN, Cause.PULLED, Cause.UNITS)
 
 
@@ -84,7 +84,11 @@ def recognised(
     """
     rejected = rejected and sims.n_sims >= _FEWEST_SIMS
     if rejected or not effects.recovered().any():
-        found = (orders.order_of_simulations(sims, effects), orders.order_of_parameters(effects))
+        found = (
+            orders.order_of_simulations(sims, effects),
+            orders.order_of_axes(sims, effects),
+            orders.order_of_parameters(effects),
+        )
         for mistake in itertools.chain(*found):
             yield mistake
             return
@@ -133,6 +137,12 @@ def _said(mistake: Mistake, names: str, worst: str) -> tuple[str, str]:
             return (
                 f"Order of simulations? The draws of {worst} match truths of other simulations "
                 f"(correlation {n['correlation']:.2f}, {n['now']:.2f} as they are)",
+                f"If so, `{mistake.detail}`, and check again",
+            )
+        case Cause.AXES:
+            return (
+                f"Order of axes? Turned or flipped, the draws match the truths (mean correlation "
+                f"of cells {n['correlation']:.2f}, {n['now']:.2f} as they are)",
                 f"If so, `{mistake.detail}`, and check again",
             )
         case Cause.PARAMETERS:

@@ -10,11 +10,12 @@ from .._base.types import Array, Floats
 from ..ranks import Ranks
 from ..results import Result
 from ..simulations import Simulations
-from ..simulations.fields import Places, places_of
+from ..simulations.fields import Places
 from ..simulations.weights import Draws
 from ..verdict import Reading
+from .cells import Cell, cells, places
 from .comparing import Energy, Scores
-from .examples import Example, of_effects
+from .examples import Example, of_check
 from .fields import Field
 from .flaws import Trend
 from .parameters import Effects
@@ -108,8 +109,11 @@ class Evidence:
         log_scores: The log-densities of the truths, if given.
         bands: Of fields, the power and the width of the truths over those of the draws in every
             band, smallest scales first, with exact simultaneous limits for accurate posteriors.
-        places: Of fields, the places of the cells, or blocks of cells, that are parameters.
-        examples: Of fields, the simulations with the smallest, median and largest residual.
+        places: Of fields, the places of the cells, or blocks of cells, whose errors are known.
+        cells: Of fields with many cells, the errors of blocks of cells that are smaller than those
+            that are parameters.
+        examples: Of fields, the simulations whose parameters have the smallest, the median and the
+            largest residual.
     """
 
     marginals: Result
@@ -125,6 +129,7 @@ class Evidence:
     log_scores: LogScores | None
     bands: tuple[Band, ...] = ()
     places: Places | None = None
+    cells: tuple[Cell, ...] = ()
     examples: tuple[Example, ...] = ()
 
     @classmethod
@@ -139,7 +144,8 @@ class Evidence:
         level: float,
         seed: int,
         log_scores: LogScores | None,
-        field: Field | None = None,
+        field: Field | None,
+        whole: Simulations,
     ) -> "Evidence":
         """Return the evidence in the sums of a swap test."""
         names, draws = tuple(sims.names or ()), sims.draws
@@ -157,8 +163,9 @@ class Evidence:
             sims.x is not None,
             log_scores,
             bands(field, sums, level, np.random.default_rng([seed, 2])) if field else (),
-            places_of(sims.names, field.shape) if field else None,
-            of_effects(effects, trends.unit, sims.shape) if field else (),
+            places(sims, field) if field else None,
+            tuple(cells(sims, field, sums, np.random.default_rng([seed, 3]))) if field else (),
+            of_check(whole, effects) if field else (),
         )
 
     def to_dict(self) -> dict[str, Any]:

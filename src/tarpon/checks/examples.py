@@ -1,6 +1,5 @@
 """Examples: the simulations in which the truth lies nearest to its draws, and farthest."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,12 +8,16 @@ from .._base import arguments
 from .._base.arrays import Results, double, host, joined
 from .._base.types import Array, Floats, Ints
 from ..simulations import Simulations, chosen, on_host, passes, points_alone
+from ..simulations.fields import Places, blocks, places_of
+from .fields import averages, blocks_of_cells
 from .parameters import Effects
+
+_MOST_CELLS = 4096  # of an example, beyond which blocks of cells are drawn
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    r"""One simulation: its truth, and the mean and sd of its draws, of the shape of a field each.
+    """One simulation: its truth, and the mean and sd of its draws, of the shape of a field each.
 
     Arguments:
         place: Its place among all simulations.
@@ -22,6 +25,7 @@ class Example:
         truth: The truth.
         mean: The mean of the draws.
         sd: Their standard deviation.
+        places: The places of the cells, or of blocks of cells.
     """
 
     place: int
@@ -29,48 +33,45 @@ class Example:
     truth: Floats
     mean: Floats
     sd: Floats
+    places: Places
 
     @property
     def residual(self) -> Floats:
         """The truth about the mean of the draws, in their sd; 0 where that is 0."""
         return _residual(self.truth, self.mean, self.sd)
 
+    @classmethod
+    def of(cls, sims: Simulations, place: int) -> "Example":
+        """Read one simulation; of very many cells, the means of blocks of them."""
+        one = on_host(chosen(points_alone(sims), np.array([place])))
+        places = places_of(sims.names, sims.shape)
+        points = np.concatenate([one.theta[None], one.samples]).swapaxes(0, 1)
+        if sims.n_dims > _MOST_CELLS and len(sims.shape) > 1:
+            starts = blocks_of_cells(sims.shape, _MOST_CELLS)
+            points = averages(points.astype(float), sims.shape, starts)
+            places = blocks(places, sims.shape, starts)
+        truth, draws = points[:, 0].astype(float), points[:, 1:].swapaxes(0, 1)
+        mean, sd = _moments(draws, one.log_weights)
+        size = float(_misfit(truth, mean, sd)[0])
+        truth, mean, sd = (each.reshape(places.grid) for each in (truth, mean, sd))
+        return cls(place, size, truth, mean, sd, places)
 
-def of_effects(effects: Effects, unit: Floats, shape: tuple[int, ...]) -> tuple[Example, ...]:
-    """Return the simulations with the smallest, the median and the largest residual."""
+
+def of_check(sims: Simulations, effects: Effects) -> tuple[Example, ...]:
+    """Return simulations whose parameters have the smallest, median and largest residual."""
     size = _misfit(effects.truth, effects.mean, effects.sd)
-    return tuple(
-        Example(
-            k,
-            float(size[k]),
-            *((one[k] * unit).reshape(shape) for one in (effects.truth, effects.mean, effects.sd)),
-        )
-        for k in _spread(size)
-    )
+    return tuple(Example.of(sims, k) for k in _spread(size))
 
 
 def of_simulations(sims: Simulations, place: int | None) -> tuple[Example, ...]:
-    """Return one simulation, or those with the smallest, the median and the largest residual."""
-    if place is not None:
-        place = arguments.positive("i", place, 0)
-        if place >= sims.n_sims:
-            wanted = f"from 0 to {sims.n_sims - 1}, the place of a simulation"
-            raise ValueError(arguments.wrong("i", wanted, place))
-        places: Sequence[int] = [place]
-    else:
+    """Return one simulation, or those with the smallest, median and largest residual."""
+    if place is None:
         found = joined(passes.each(points_alone(sims), "examples", _misfits))
-        places = _spread(found["misfit"])
-    few = on_host(chosen(points_alone(sims), np.unique(places)))
-    moments = _moments(few.samples, few.log_weights)
-    truth = few.theta.astype(float)
-    size, order = _misfit(truth, *moments), np.unique(places)
-    examples = {
-        int(k): Example(
-            int(k), float(size[j]), *(one[j].reshape(sims.shape) for one in (truth, *moments))
-        )
-        for j, k in enumerate(order)
-    }
-    return tuple(examples[k] for k in places)
+        return tuple(Example.of(sims, k) for k in _spread(found["misfit"]))
+    if arguments.positive("i", place, 0) >= sims.n_sims:
+        wanted = f"from 0 to {sims.n_sims - 1}, the place of a simulation"
+        raise ValueError(arguments.wrong("i", wanted, place))
+    return (Example.of(sims, place),)
 
 
 def _spread(size: Floats) -> list[int]:

@@ -243,10 +243,10 @@ class _Recipe:
             results["share"] = share
         if self.edges is not None:
             coarse, fine = self.edges
-            centres = _averages(centre[:, None], self.shape, coarse)
-            points = centres + _averages(about, self.shape, coarse)
+            centres = averages(centre[:, None], self.shape, coarse)
+            points = centres + averages(about, self.shape, coarse)
             results["points"] = points.astype(about.dtype)
-            residual = _averages(about, self.shape, fine)
+            residual = averages(about, self.shape, fine)
             sd = residual.std(axis=1, keepdims=True)
             results["maps"] = (residual / np.maximum(sd, 1e-30)).astype(np.float32)
         for name, region in own.items():
@@ -285,7 +285,7 @@ def _one_point(about: Floats, share: Floats | None) -> Floats:
     return np.stack([third / second**1.5, fourth / second**2], axis=-1)
 
 
-def _averages(points: Array, shape: tuple[int, ...], edges: Sequence[Ints]) -> Floats:
+def averages(points: Array, shape: tuple[int, ...], edges: Sequence[Ints]) -> Floats:
     """Return means over blocks of cells, `(n_block, n_points, n_blocks_of_cells)`."""
     fields = points.reshape(*points.shape[:2], *shape)
     for axis, (starts, n) in enumerate(zip(edges, shape, strict=True), 2):

@@ -45,6 +45,7 @@ class Cause(StrEnum):
     """Mistakes that are recognised."""
 
     SIMULATIONS = "order of simulations"
+    AXES = "order of axes"
     PARAMETERS = "order of parameters"
     UNITS = "units"
     CLIPPED = "clipped"

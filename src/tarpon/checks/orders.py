@@ -1,6 +1,7 @@
 """Orders and units: mistakes that leave the draws right, but beside the wrong truths."""
 
 from collections.abc import Iterator
+from itertools import permutations, product
 
 import numpy as np
 
@@ -44,6 +45,41 @@ def _reordered(sims: Simulations, mean: Floats) -> Iterator[tuple[str, Floats]]:
     apart = draws.reshape(n_sims, n_draws, n_dims)
     fix = f"samples = samples.reshape({n_sims}, {n_draws}, {n_dims}).swapaxes(0, 1)"
     yield fix, host(double(apart).mean(axis=1))
+
+
+def order_of_axes(sims: Simulations, effects: Effects) -> Iterator[Mistake]:
+    """Yield how the axes of fields must be turned or flipped for draws to match the truths.
+
+    For accurate posteriors the truths are the means plus noise, so that no other order has a
+    larger sum of correlations.
+    """
+    if len(sims.shape) < 2 or sims.n_dims < 2:
+        return
+    ranks, truths = standard_ranks(effects.mean), standard_ranks(effects.truth)
+    cells = np.arange(sims.n_dims).reshape(sims.shape)
+    turned = {fix: of.ravel() for fix, of in _turned(cells)}
+    match = {fix: (ranks[:, of] * truths).mean() for fix, of in turned.items()}
+    best, own = max(match, key=lambda fix: match[fix]), match[""]
+    least = max(_CLEAR, _SURE / np.sqrt(sims.n_sims))
+    if match[best] > least and match[best] - own > least:
+        numbers = {"correlation": float(match[best]), "now": float(own)}
+        yield Mistake(Cause.AXES, (0,), numbers, best)
+
+
+def _turned(cells: Ints) -> Iterator[tuple[str, Ints]]:
+    """Yield fields with axes in all orders that fit, flipped or not, and what does that."""
+    n = cells.ndim
+    for order in permutations(range(n)):
+        moved = cells.transpose(order)
+        if moved.shape != cells.shape:
+            continue
+        axes = ", ".join(map(str, (0, 1, *(k + 2 for k in order))))
+        fix = "samples" if order == tuple(range(n)) else f"samples.transpose({axes})"
+        for flips in product((False, True), repeat=n):
+            flipped = tuple(k for k in range(n) if flips[k])
+            at = tuple(k + 2 for k in flipped)
+            done = f"np.flip({fix}, axis={at})" if at else fix
+            yield f"samples = {done}" * (done != "samples"), np.flip(moved, axis=flipped)
 
 
 def order_of_parameters(effects: Effects) -> Iterator[Mistake]:

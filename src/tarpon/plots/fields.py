@@ -9,8 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
+from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from .._base import arguments
 from .._base.types import Array, Floats
@@ -22,6 +23,8 @@ from ._shared import BAND, COLORS, axes_of, shows, typeset
 
 if TYPE_CHECKING:
     from ..checks import Check
+    from ..checks.cells import Cell
+    from ..checks.parameters import Parameter
 
 KINDS = ("bias", "width", "coverage")
 _REACH = {
@@ -31,8 +34,8 @@ _REACH = {
 }  # of colours, which fade where an error is within the noise of a usual study
 _LABELS = {
     "bias": "Bias / posterior sd",
-    "width": "Scatter of the truths / width of the draws",
-    "coverage": "Truths in the central 68 % of the draws",
+    "width": "Scatter of truths / width of draws",
+    "coverage": "Truths in the central 68 % of draws",
 }
 RIGHT = {"bias": 0.0, "width": 1.0, "coverage": 0.68}
 _MOST = 0.995  # the share of cells whose errors the colours must reach
@@ -63,9 +66,10 @@ class Shown:
         """Return a kind of error of a check of fields."""
         places = _places(check)
         name = "coverage_68" if kind == "coverage" else kind
-        every = [getattr(parameter, name) for parameter in check.parameters]
+        known = cells_of(check)
+        every = [getattr(cell, name) for cell in known]
         ends = (np.array([getattr(one, end) for one in every]) for end in ("value", "low", "high"))
-        wrong = np.array([parameter.p_value <= check.level for parameter in check.parameters])
+        wrong = np.array([cell.p_value <= check.level for cell in known])
         value, low, high = (_cells(numbers, places) for numbers in ends)
         return cls(value, low, high, _cells(wrong, places), places, kind)
 
@@ -106,10 +110,15 @@ class Shown:
         return tuple(int(k) for k in np.unravel_index(int(most.argmax()), leading))
 
 
+def cells_of(check: "Check") -> "Sequence[Cell | Parameter]":
+    """Return the cells of a field, or blocks of them, with their errors."""
+    return check.evidence.cells or check.parameters
+
+
 def _places(check: "Check") -> Places:
     shows("check", check, ("parameters", "evidence"), "what `tarpon.check` returns")
     places = check.evidence.places
-    if places is None or len(check.parameters) != len(places):
+    if places is None or len(cells_of(check)) != len(places):
         raise ValueError(
             "maps and spectra are those of fields: pass `theta` (n_sims, *shape) and `samples` "
             "(n_draws, n_sims, *shape) to `tarpon.check`, or for a field with one axis "
@@ -180,14 +189,15 @@ def _slice(shown: Shown, at: Sequence[int] | None) -> tuple[int, ...]:
     leading = shown.value.shape[:-2]
     if at is None:
         return shown.worst()
-    at = tuple(at) if isinstance(at, list | tuple) else (at,)
-    inside = len(at) == len(leading) and all(
-        isinstance(k, int | np.integer) and 0 <= k < n for k, n in zip(at, leading, strict=True)
+    chosen = tuple(at) if isinstance(at, list | tuple) else (at,)
+    inside = len(chosen) == len(leading) and all(
+        isinstance(k, int | np.integer) and 0 <= k < n
+        for k, n in zip(chosen, leading, strict=True)
     )
     if not inside:
         wanted = f"{len(leading)} places, one along each axis before the last two, of {leading}"
         raise ValueError(arguments.wrong("at", wanted, at))
-    return tuple(int(k) for k in at)
+    return tuple(int(k) for k in chosen)
 
 
 def _reach(shown: Shown) -> float:
@@ -226,10 +236,7 @@ def _axes(ax: Axes, places: Places, where: tuple[int, ...]) -> None:
 def _bar(ax: Axes, colours: ScalarMappable, kind: str, reach: float) -> None:
     """Draw the colour bar of a map, with sizes rather than errors at its ticks."""
     ticks = np.linspace(-reach, reach, 5)
-    bar = ax.figure.colorbar(colours, ax=ax, pad=0.02, aspect=25, ticks=ticks)
-    bar.ax.minorticks_off()
-    bar.outline.set_linewidth(0.6)
-    bar.solids.set_rasterized(True)  # the colours of the map, in the dark too
+    bar = _thin(ax.figure.colorbar(colours, ax=ax, pad=0.02, aspect=25, ticks=ticks))
     texts = {
         "bias": [f"{tick:g}".replace("-", "−") for tick in ticks],
         "width": [f"{2**tick:.2g}" for tick in ticks],
@@ -237,6 +244,15 @@ def _bar(ax: Axes, colours: ScalarMappable, kind: str, reach: float) -> None:
     }
     bar.set_ticklabels(texts[kind])
     bar.set_label(_LABELS[kind])
+
+
+def _thin(bar: Colorbar) -> Colorbar:
+    """Return a colour bar with a thin outline, in the colours of the map in the dark too."""
+    bar.ax.minorticks_off()
+    bar.outline.set_linewidth(0.6)
+    if bar.solids is not None:
+        bar.solids.set_rasterized(True)
+    return bar
 
 
 def _line(shown: Shown, ax: Axes) -> Axes:
@@ -298,8 +314,9 @@ def example(sims: "Simulations", i: int | None = None) -> Figure:
     """Draw the truth, the posterior mean, its sd and the residual of single simulations.
 
     By default those with the smallest, the median and the largest root mean square of the
-    residual, that is of the truth about the posterior mean in posterior sd. Of accurate posteriors
-    residuals look like noise of sd one, without structure that follows the truth.
+    residual, that is of the truth about the posterior mean in posterior sd. Residuals of accurate
+    posteriors have an sd of about one in every cell, over all simulations, and do not follow the
+    posterior mean.
 
     Arguments:
         sims: Simulations of fields. Those with one axis are drawn as lines, and of those with more
@@ -318,11 +335,10 @@ def example(sims: "Simulations", i: int | None = None) -> Figure:
     flat = len(sims.shape) == 1
     size = (9.0, 0.6 + 1.7 * len(found)) if flat else (9.6, 1.2 + 2.1 * len(found))
     figure = plt.figure(figsize=size, layout="constrained")
-    names = sims.names if isinstance(sims.names, Places) else Places(sims.shape)
-    return examples(figure, found, names)
+    return examples(figure, found)
 
 
-def examples(figure: Figure, found: Sequence[Example], places: Places) -> Figure:
+def examples(figure: Figure, found: Sequence[Example]) -> Figure:
     """Draw simulations on a figure, a row for each."""
     labels = _RANKED if len(found) > 1 else ("",)
     rows = [
@@ -330,13 +346,13 @@ def examples(figure: Figure, found: Sequence[Example], places: Places) -> Figure
         for label, one in zip(labels, found, strict=True)
     ]
     if found[0].truth.ndim == 1:
-        _lines(figure, found, rows, places)
+        _lines(figure, found, rows)
     else:
-        _images(figure, found, rows, places)
+        _images(figure, found, rows)
     return figure
 
 
-def _lines(figure: Figure, found: Sequence[Example], rows: Sequence[str], places: Places) -> None:
+def _lines(figure: Figure, found: Sequence[Example], rows: Sequence[str]) -> None:
     axes = figure.subplots(len(found), 2, sharex=True, squeeze=False)
     for (left, right), one, row in zip(axes, found, rows, strict=True):
         x = np.arange(len(one.truth))
@@ -351,10 +367,11 @@ def _lines(figure: Figure, found: Sequence[Example], rows: Sequence[str], places
     axes[0, 1].set_title("residual / sd", fontsize="medium")
     axes[0, 0].legend(frameon=False, fontsize="small", ncols=2)
     for ax in axes[-1]:
-        ax.set_xlabel(_axis(places, 0))
+        ax.set_xlabel(_axis(found[0].places, 0))
 
 
-def _images(figure: Figure, found: Sequence[Example], rows: Sequence[str], places: Places) -> None:
+def _images(figure: Figure, found: Sequence[Example], rows: Sequence[str]) -> None:
+    places = found[0].places
     middle = tuple(n // 2 for n in found[0].truth.shape[:-2])
     axes = figure.subplots(len(found), 4, sharex=True, sharey=True, squeeze=False)
     truth = np.array([[one.truth[middle], one.mean[middle]] for one in found])
@@ -385,13 +402,12 @@ def _images(figure: Figure, found: Sequence[Example], rows: Sequence[str], place
         figure.supxlabel(at, fontsize="small")
     bars = ((images[1], axes[:, :2]), (images[2], axes[:, 2:3]), (colours, axes[:, 3:]))
     for shown, above in bars:
-        bar = figure.colorbar(shown, ax=list(above.flat), location="bottom", pad=0.02,
-                              aspect=40 if above.shape[1] > 1 else 20)  # fmt: skip
-        bar.ax.minorticks_off()
-        bar.outline.set_linewidth(0.6)
-        bar.solids.set_rasterized(True)
-        bar.locator = plt.MaxNLocator(5)
-        bar.update_ticks()
+        _thin(
+            figure.colorbar(
+                shown, ax=list(above.flat), location="bottom", pad=0.02,
+                aspect=40 if above.shape[1] > 1 else 20, ticks=MaxNLocator(5),
+            )
+        )  # fmt: skip
 
 
 def _at(places: Places, axis: int, k: int) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
+from math import prod
 
 import numpy as np
 
@@ -19,25 +20,22 @@ from ..local.near import Near
 from ..local.where import Where
 from ..plots.fields import KINDS
 from ..simulations.fields import size
+from ._fields import SPECTRUM, error_map, examples, spectrum
 from ._figures import (
     EFFECTS,
     JOINT,
-    SPECTRUM,
     Figure,
     coverage,
     differences,
     effects,
-    error_map,
-    examples,
     notch,
-    of_finding,
     pair,
     ranks,
     ranks_title,
     single,
-    spectrum,
     trend,
 )
+from ._findings import of_finding
 from ._places import Observed, Places
 
 _MOST_AT_THE_TOP = 3
@@ -265,9 +263,10 @@ class Chapter:
         if places is None:
             return ""
         one = f"fields of {size(places.shape)} cells"
-        if not places.starts:
+        n = len(self.check.parameters)
+        if n == prod(places.shape):
             return f"Parameters are the cells of {one}."
-        return f"Parameters are the means of {size(places.grid)} blocks of cells, of {one}."
+        return f"Parameters are the means of {n} blocks of cells of {one}."
 
     @cached_property
     def panels(self) -> list[Figure]:

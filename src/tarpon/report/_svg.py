@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
+import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -55,7 +56,8 @@ def drawn(draw: Draw, key: str, size: tuple[float, float]) -> tuple[Markup, Plac
     """Return a figure as SVG, and a function from the data to places in it.
 
     Arguments:
-        draw: Draws on the axes that it is called with.
+        draw: Draws on the axes that it is called with. If it draws on several of its own instead,
+            it returns a function from the data to places on the display.
         key: The beginning of all ids in the SVG.
         size: Width and height in inches.
     """
@@ -65,7 +67,7 @@ def drawn(draw: Draw, key: str, size: tuple[float, float]) -> tuple[Markup, Plac
         warnings.filterwarnings("ignore", "Glyph .* missing")
         figure = Figure(figsize=size, layout="constrained")
         ax = figure.subplots()
-        draw(ax)
+        own = draw(ax)
         names = {*figure.findobj(Annotation), *_in_legend(ax)}
         for text in figure.findobj(Text):
             most = _LONGEST_NAME if text in names else _LONGEST
@@ -74,7 +76,8 @@ def drawn(draw: Draw, key: str, size: tuple[float, float]) -> tuple[Markup, Plac
     scale = 72 / figure.dpi
 
     def place(x: float, y: float) -> tuple[float, float]:
-        right, up = ax.transData.transform((x, y)) * scale
+        at = own(x, y) if callable(own) else ax.transData.transform((x, y))
+        right, up = np.asarray(at) * scale
         return float(right), float(size[1] * 72 - up)
 
     return _inline(out.getvalue(), key), place

@@ -119,6 +119,8 @@ class Simulations:
 
     def __post_init__(self, offsets: ArrayLike | None) -> None:
         shapes.what_to_do(self.on_invalid)
+        if self.names is None:
+            self._set(names=fields.axes(self.samples, self.theta))
         if offsets is not None or isinstance(self.samples, list | tuple):
             self._set(**weights.dense({name: getattr(self, name) for name in _AXES}, offsets))
         samples, theta, shape = shapes.points(self.samples, self.theta)
@@ -583,7 +585,8 @@ def digest(sims: Simulations) -> dict[str, Any]:
         name: array.fingerprint() if isinstance(array, Stored) else of_array(array)
         for name, array in sims._by_name.items()
     }
-    return every | {"names": sims.names, "part_bytes": sims._part_bytes}
+    field = {"shape": sims.shape} if len(sims.shape) > 1 else {}
+    return every | field | {"names": sims.names, "part_bytes": sims._part_bytes}
 
 
 def equalised(sims: Simulations, rng: Generator) -> Simulations:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _SWAP_FALSE_ALARM = 1e-6
 _SQUARE = 100  # draws and simulations that suffice to see which axis is which
+_SQUARE_PARAMETERS, _SQUARE_BYTES, _FEWEST = 256, 2**27, 10  # of which some are looked at
 _CHAINS = 64  # simulations that suffice to see whether draws come from a chain
 _CHAIN_DRAWS = 2000
 _CHAIN_BYTES = 2**24
@@ -37,8 +38,9 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     n_draws, n_sims, n_dims = samples.shape
     if n_draws != n_sims or n_draws < 3 or not n_dims:
         return
-    samples = _scaled(arrays.host(samples[:, :_SQUARE])[:_SQUARE])
+    samples = _scaled(_corner(samples))
     n_draws = n_sims = len(samples)
+    n_dims = samples.shape[2]
     of_sims, of_draws = samples.mean(axis=0, dtype=float), samples.mean(axis=1, dtype=float)
     total = samples.var(axis=(0, 1), dtype=float)
     between_sims, between_draws = of_sims.var(axis=0), of_draws.var(axis=0)
@@ -52,6 +54,17 @@ def warn_if_square_and_swapped(samples: Array) -> None:
             "do. If so, pass `samples.swapaxes(0, 1)`.",
             stacklevel=4,
         )
+
+
+def _corner(samples: Array) -> Array:
+    """Return as many first draws as first simulations, in some of very many parameters."""
+    n_draws, _, n_dims = samples.shape
+    some = slice(None, None, -(-n_dims // _SQUARE_PARAMETERS))
+    if not isinstance(samples, Stored):
+        return arrays.host(samples[:_SQUARE, :_SQUARE, some])
+    row = samples.dtype.itemsize * n_draws * n_dims
+    n = min(_SQUARE, max(_FEWEST, _SQUARE_BYTES // row))
+    return samples[:, :n][:n, :, some]
 
 
 def _scaled(samples: Array) -> Floats:

@@ -12,6 +12,8 @@ from typing import Any, overload
 
 import numpy as np
 
+from .._base.arrays import package
+
 Shape = tuple[int, ...]
 
 
@@ -106,6 +108,21 @@ def blocks(names: Sequence[str] | None, shape: Shape, starts: Sequence[Any]) -> 
     """
     known = names if isinstance(names, Places) else Places(shape)
     return replace(known, starts=tuple(tuple(map(int, each)) for each in starts))
+
+
+def axes(samples: Any, theta: Any) -> tuple[str, ...] | None:
+    """Return the names of the axes of fields, if they are arrays of xarray; they must agree."""
+    named = [
+        tuple(map(str, points.dims[n:]))
+        for points, n in ((samples, 2), (theta, 1))
+        if package(points) == "xarray" and len(points.dims) > n + 1
+    ]
+    if len(set(named)) > 1:
+        raise ValueError(
+            f"the axes of one field must be the same in `samples` and `theta`, in the same order, "
+            f"but got {listed(*named[0])} and {listed(*named[1])}: try `theta.transpose(...)`."
+        )
+    return named[0] if named else None
 
 
 def places_of(names: Sequence[str] | None, shape: Shape) -> Places:

@@ -38,9 +38,10 @@ def load(
     a test needs them.
 
     Arguments:
-        path: File with `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims, n_dims), or only
-            `log_prob_samples` and `log_prob_theta`; optionally with `x`, `log_weights`,
-            `log_weights_theta`, `offsets` and `names`.
+        path: File with `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims, n_dims), or of
+            fields (n_draws, n_sims, *shape) and (n_sims, *shape), or only `log_prob_samples` and
+            `log_prob_theta`; optionally with `x`, `log_weights`, `log_weights_theta`, `offsets`
+            and `names`.
         theta: Second file, with the truths, if they are not in the first.
         arrays: Names of arrays in the file, where they differ, for example
             `{"samples": "post/draws"}`; None to ignore an array.
@@ -221,13 +222,14 @@ class _File:
 
     def _read(self) -> dict[str, ArrayLike]:
         roles.afford(self.picks, self.entries, self.limit)
+        axes = roles.field_axes(self.picks, self.entries)
         return {
-            role: roles.arranged(role, names, self.entries)
+            role: roles.arranged(role, names, self.entries, axes)
             for role, names in self.picks.items()
             if role != roles.NAMES
         }
 
-    def names(self) -> list[str] | None:
+    def names(self) -> Sequence[str] | None:
         """Return the names of the parameters, if the file has any."""
         return formats.trying(self.path, lambda: roles.parameters(self.picks, self.entries))
 
@@ -238,7 +240,7 @@ class _File:
         likely = [
             name
             for name, array in self.entries.items()
-            if name not in taken and array.is_numbers and len(array.shape) == _N_AXES[lack]
+            if name not in taken and array.is_numbers and len(array.shape) >= _N_AXES[lack]
         ]
         name = clean(likely[0]) if likely else "NAME"
         return (

@@ -1,6 +1,7 @@
 """The role of each array of a file, by its name, its group and the names of its axes."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from ..._base import arguments
 from ..._base.text import clean, size
 from ..._base.types import Array, ArrayLike
 from ...simulations import shapes
+from ...simulations.fields import Places
 from ...simulations.sources import Arranged, Joined
 from .. import _variables
 from .entries import FileArray
@@ -17,6 +19,8 @@ SIM, DRAW, CHAIN, PARAM = "sim", "draw", "chain", "param"
 NAMES, OFFSETS = "names", "offsets"
 _POSTERIOR, _OBSERVED = "posterior/", "observed_data/"
 _TRUTHS = ("true_parameters/", "constant_data/", "prior/")
+
+_NAMELESS = re.compile(r"(^dim_|_dim_)\d+$")  # names of axes that have none
 
 Picks = dict[str, list[str]]
 
@@ -97,15 +101,40 @@ def only(role: str, entries: Mapping[str, FileArray]) -> str:
     return next(iter(entries if len(entries) == 1 else _called(entries, role)), role)
 
 
-def arranged(role: str, names: list[str], entries: Mapping[str, FileArray]) -> ArrayLike:
-    """Return the array for a role, draws before simulations, unread if possible."""
-    parts = [_with_axes(role, name, entries[name], len(names) > 1) for name in names]
+def arranged(
+    role: str, names: list[str], entries: Mapping[str, FileArray], order: tuple[str, ...] = ()
+) -> ArrayLike:
+    """Return the array for a role, draws before simulations, unread if possible.
+
+    Arguments:
+        role: The role.
+        names: Names of its arrays.
+        entries: Arrays of the file.
+        order: Names of the axes of one field, in the order of its draws.
+    """
+    parts = [_with_axes(role, name, entries[name], len(names) > 1, order) for name in names]
     array = parts[0] if len(parts) == 1 else Joined(tuple(parts))
     return shapes.array(role, array) if ROLES[role].whole else array
 
 
-def parameters(picks: Picks, entries: Mapping[str, FileArray]) -> list[str] | None:
+def field_axes(picks: Picks, entries: Mapping[str, FileArray]) -> tuple[str, ...]:
+    """Return the names of the axes of a field in the order of its draws, if they have names."""
+    names = picks.get("samples", ())
+    dims = entries[names[0]].dims if len(names) == 1 else ()
+    axes = tuple(dim for dim in dims if dim not in (SIM, DRAW, CHAIN))
+    return axes if SIM in dims and len(axes) > 1 else ()
+
+
+def parameters(picks: Picks, entries: Mapping[str, FileArray]) -> Sequence[str] | None:
     """Return the names of the parameters, if the file has any."""
+    axes, label = field_axes(picks, entries), "theta"
+    if axes and NAMES not in picks:
+        name = picks["samples"][0]
+        sizes = dict(zip(entries[name].dims, entries[name].shape, strict=True))
+        if name.startswith(_POSTERIOR):
+            label = clean(name.removeprefix(_POSTERIOR))
+        named = () if any(_NAMELESS.search(axis) for axis in axes) else tuple(map(clean, axes))
+        return Places(tuple(sizes[axis] for axis in axes), named, label)
     variables = [name for name in picks.get("samples", ()) if name.startswith(_POSTERIOR)]
     if NAMES in picks and len(variables) <= 1:
         words = np.ravel(np.asarray(entries[picks[NAMES][0]].open()))
@@ -201,7 +230,9 @@ def _in_groups(entries: Mapping[str, FileArray]) -> Picks:
     return {"samples": samples, "theta": theta, "x": x, NAMES: words}
 
 
-def _with_axes(role: str, name: str, array: FileArray, flat: bool) -> ArrayLike:
+def _with_axes(
+    role: str, name: str, array: FileArray, flat: bool, order: tuple[str, ...]
+) -> ArrayLike:
     """Open an array, with its axes in order if they have names."""
     kind, dims = ROLES[role], list(array.dims)
     if SIM not in dims and DRAW not in dims:
@@ -215,8 +246,11 @@ def _with_axes(role: str, name: str, array: FileArray, flat: bool) -> ArrayLike:
     drawn = tuple(dims.index(dim) for dim in (CHAIN, DRAW) if dim in dims) if kind.draws else ()
     sim = dims.index(SIM)
     others = tuple(axis for axis in range(len(dims)) if axis != sim and axis not in drawn)
+    if kind.rest == 1 and sorted(dims[axis] for axis in others) == sorted(order):
+        others = tuple(dims.index(axis) for axis in order)
     rest: list[tuple[int, ...]] = [others] if kind.rest != 0 else []
-    if kind.rest is None and not flat:
+    is_field = kind.rest == 1 and len(others) > 1
+    if (kind.rest is None or is_field) and not flat:
         rest = [(axis,) for axis in others]
     groups = (*((drawn,) if drawn else ()), (sim,), *rest)
     if groups == tuple((axis,) for axis in range(len(dims))):
