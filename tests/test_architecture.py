@@ -140,7 +140,7 @@ def test_simulations_show_what_users_need_and_no_more():
     shown = {name for name in dir(tarpon.Simulations) if not name.startswith("_")}
     arrays = {"x", "log_prob_samples", "log_prob_theta", "log_weights", "log_weights_theta"}
     about = {"names", "on_invalid", "offsets", "of_densities", "n_dropped", "draws", "weighted"}
-    sizes = {"n_sims", "n_draws", "n_dims", "box", "width", "centres"}
+    sizes = {"n_sims", "n_draws", "n_dims", "shape", "box", "width", "centres"}
     does = {"blocks", "dropping", "hold_out", "log_probs", "near"}
     assert shown == arrays | about | sizes | does
 

@@ -51,7 +51,7 @@ def test_maps_have_labels_and_bars(checks):
     ours, bars = figure.axes[:3], figure.axes[3:]
     assert {(ax.get_xlabel(), ax.get_ylabel()) for ax in ours} == {("axis 1", "axis 0")}
     assert bars[0].get_ylabel() == "Bias / posterior sd"
-    assert "Scatter of the truths" in bars[1].get_ylabel()
+    assert "Scatter of truths" in bars[1].get_ylabel()
     assert "68 %" in bars[2].get_ylabel()
 
 

@@ -22,7 +22,7 @@ from tarpon.checks.flaws import Finding, Kind
 from tarpon.checks.statistics import adjusted
 from tarpon.cli import main
 from tarpon.problems import zoo
-from tarpon.report import _figures
+from tarpon.report import _findings
 
 FALSE_ALARM = 1e-6
 SMALL = {"n_sims": 100, "n_draws": 50}
@@ -323,7 +323,7 @@ def test_a_check_without_joint_ranks_has_all_else(pages, gross):
 def test_every_finding_has_the_figure_that_shows_it(flaw, kind, title):
     found = check(flaw, n_dims=2, n_sims=400)
     finding = next(finding for finding in found.findings if finding.kind is kind)
-    figure = _figures.of_finding(found, finding, "key")
+    figure = _findings.of_finding(found, finding, "key")
     assert (figure is None) if title is None else (title in figure.title)
 
 
@@ -333,8 +333,8 @@ def test_a_score_has_its_own_figure_and_no_other():
     found = tarpon.check(sims, scores=scores, n_swaps=19, rng=0)
     for name in scores:
         finding = Finding(Kind.SCORE, (), 0.01, where=name)
-        assert _figures.of_finding(found, finding, "key").title == f"Ranks of {name}"
-    assert _figures.of_finding(found, replace(finding, where="no such score"), "key") is None
+        assert _findings.of_finding(found, finding, "key").title == f"Ranks of {name}"
+    assert _findings.of_finding(found, replace(finding, where="no such score"), "key") is None
 
 
 def correlated(*, shift, n_sims=300, n_draws=60, names=None):

@@ -43,7 +43,7 @@ def from_bayesflow(
     truths = _variables.truths(theta, list(samples))
     shape = np.shape(next(iter(samples.values())))[2:]
     if len(samples) == 1 and len(shape) > 1:
-        names = fields.Places(shape, label=clean(*samples))
+        names = fields.Places(shape, label=clean(next(iter(samples))))
         draws = fields.unflattened(draws, shape)
         truths = fields.unflattened(shapes.truths(truths), shape)
     return Simulations(draws.swapaxes(0, 1), truths, x=x, names=names, on_invalid=on_invalid)

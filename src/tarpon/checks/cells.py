@@ -7,10 +7,11 @@ import numpy as np
 from numpy.random import Generator
 
 from .._base.text import Estimate
+from ..ranks import held
 from ..simulations import Simulations, averaged, points_alone
 from ..simulations.fields import Places
 from .fields import MOST_CELLS, Field, blocks_of_cells
-from .parameters import Effects, held, measure
+from .parameters import Effects, measure
 from .statistics import adjusted, log_ratio
 from .swaps import Sums
 

@@ -53,7 +53,8 @@ class Example:
         truth, draws = points[:, 0].astype(float), points[:, 1:].swapaxes(0, 1)
         mean, sd = _moments(draws, one.log_weights)
         size = float(_misfit(truth, mean, sd)[0])
-        return cls(place, size, *(each.reshape(places.grid) for each in (truth, mean, sd)), places)
+        truth, mean, sd = (each.reshape(places.grid) for each in (truth, mean, sd))
+        return cls(place, size, truth, mean, sd, places)
 
 
 def of_check(sims: Simulations, effects: Effects) -> tuple[Example, ...]:

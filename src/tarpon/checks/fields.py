@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import floor, prod
+from typing import Any
 
 import numpy as np
 
@@ -50,9 +51,9 @@ class Field:
         directions: Its contrasts of directions, those of the first band first.
         cells: Skewness and kurtosis of its cells.
         bias: Its sum in each band, if that means anything.
+        shape: The shape of a field.
         share: The share of each point in the weight of its simulation, `(n_sims, n_draws + 1)`,
             if they differ.
-        shape: The shape of a field.
         maps: The standardised residual of each cell, or of blocks of cells where these are many
             and are not parameters; None where they are.
         map_shape: The shape of these.
@@ -65,8 +66,8 @@ class Field:
     directions: Floats
     cells: Floats
     bias: Floats
-    share: Floats | None
     shape: tuple[int, ...]
+    share: Floats | None = None
     maps: Floats | None = None
     map_shape: tuple[int, ...] = ()
 
@@ -156,12 +157,10 @@ def measured(
             },
         )
     )
-    names = ("width", "follows", "mean", "directions", "cells", "bias")
-    scores = (results[name] for name in names)
-    field = Field(
-        basis.bands(sims.shape), *scores, results.get("share"), sims.shape,
-        results.get("maps"), tuple(map(len, fine)),
-    )  # fmt: skip
+    kept = {"width", "follows", "mean", "directions", "cells", "bias", "share", "maps"}
+    scores: dict[str, Any] = {name: results[name] for name in kept & results.keys()}
+    maps = tuple(map(len, fine))
+    field = Field(basis.bands(sims.shape), shape=sims.shape, map_shape=maps, **scores)
     if not coarse:
         return sims, field, dict(own)
     points = results["points"]
@@ -223,58 +222,75 @@ class _Recipe:
         return joined(found)
 
     def _scores(self, block: Block, own: Mapping[str, Region]) -> Results:
-        n_bands, last = len(self.bands.names), block.n_points - 1
-        # Where the truth is the first of the points, the first draw is the last of them.
-        order = np.array([0, last, *range(1, last)])
-        centre, points = host(block.centre), host(block.points)[order].swapaxes(0, 1)
-        about = points - centre[:, None]
-        kind = np.float32 if _SMALL < abs(about).max() < _LARGE else np.float64
-        about = about.astype(kind, copy=False)
+        about, centre, share = _residuals(block)
+        n_bands, sums = len(self.bands.names), self.sums.astype(about.dtype, copy=False)
+        by_band = sums[:, :n_bands]
         d = np.asarray(self.basis.coefficients(about, self.shape))
-        m = np.asarray(self.basis.coefficients(centre.astype(kind), self.shape))
-        sums = self.sums.astype(kind, copy=False)
-        bias = d @ sums[:, :n_bands] if self.bands.signed else d[..., :0]
-        follows = (d * m[:, None]) @ sums[:, :n_bands]
-        d *= d
-        squares = d @ sums
+        m = np.asarray(self.basis.coefficients(centre.astype(about.dtype), self.shape))
+        bias = d @ by_band if self.bands.signed else d[..., :0]
+        follows = d @ (m[:, :, None] * by_band)
+        squares = np.square(d) @ sums
         width, crossed = squares[..., :n_bands], squares[..., n_bands:]
         each = crossed.reshape(*width.shape, -1) / np.maximum(width, 1e-30)[..., None]
         results = {
             "width": width,
             "follows": follows,
-            "mean": (m * m) @ sums[:, :n_bands],
             "directions": each.reshape(*width.shape[:2], -1),
-            "cells": _one_point(about, host(block.spread)),
+            "cells": _one_point(about, share),
             "bias": bias,
         }
-        if block.weighted:
-            results["share"] = (block.weights / block.weights.sum(axis=0))[order].T
+        if share is not None:
+            results["share"] = share
         if self.edges is not None:
             coarse, fine = self.edges
-            results["points"] = averages(points, self.shape, coarse)
+            centres = averages(centre[:, None], self.shape, coarse)
+            points = centres + averages(about, self.shape, coarse)
+            results["points"] = points.astype(about.dtype)
             residual = averages(about, self.shape, fine)
             sd = residual.std(axis=1, keepdims=True)
             results["maps"] = (residual / np.maximum(sd, 1e-30)).astype(np.float32)
         for name, region in own.items():
             scores = regions.scores(region.scores(block), (block.n_points, len(block.truth)))
-            results[f"own {name}"] = host(scores)[order].swapaxes(0, 1)
-        return results
+            results[f"own {name}"] = host(scores).swapaxes(0, 1)
+        # Where the truth is the first of the points, the first draw is the last of them.
+        order = np.array([0, block.n_points - 1, *range(1, block.n_points - 1)])
+        ordered = {name: scores[:, order] for name, scores in results.items()}
+        return ordered | {"mean": (m * m) @ by_band}
 
 
-def _one_point(about: Floats, spread: Floats) -> Floats:
+def _residuals(block: Block) -> tuple[Floats, Floats, Floats | None]:
+    """Return points about their mean, simulations first; the mean; and shares of the weight.
+
+    Residuals of single precision have no more digits than the points.
+    """
+    centre, points = host(block.centre), host(block.points).swapaxes(0, 1)
+    share = (block.weights / block.weights.sum(axis=0)).T if block.weighted else None
+    kind = np.result_type(points.dtype, np.float32)
+    about = points - centre[:, None].astype(kind)
+    if kind == np.float32 and not _SMALL < abs(about).max() < _LARGE:
+        about = about.astype(float)
+    return about, centre, share
+
+
+def _one_point(about: Floats, share: Floats | None) -> Floats:
     """Return skewness and kurtosis of the standardised cells of each point."""
-    z = about / spread[:, None].astype(about.dtype)
+    if share is None:
+        variance = np.einsum("ijk,ijk->ik", about, about) / about.shape[1]
+    else:
+        variance = np.einsum("ij,ijk,ijk->ik", share.astype(about.dtype), about, about)
+    z = about / np.sqrt(np.where(variance > 0, variance, 1.0))[:, None]
     square = z * z
-    variance = np.maximum(square.mean(axis=-1), 1e-30)
-    third, fourth = (square * z).mean(axis=-1), (square * square).mean(axis=-1)
-    return np.stack([third / variance**1.5, fourth / variance**2], axis=-1)
+    second = np.maximum(square.mean(axis=-1), 1e-30)
+    third, fourth = (np.einsum("ijk,ijk->ij", square, other) / z.shape[2] for other in (z, square))
+    return np.stack([third / second**1.5, fourth / second**2], axis=-1)
 
 
 def averages(points: Array, shape: tuple[int, ...], edges: Sequence[Ints]) -> Floats:
     """Return means over blocks of cells, `(n_block, n_points, n_blocks_of_cells)`."""
     fields = points.reshape(*points.shape[:2], *shape)
-    for axis, starts in enumerate(edges, 2):
-        sizes = np.diff([*starts, shape[axis - 2]])
-        sums = np.add.reduceat(fields, starts, axis=axis)
-        fields = sums / sizes.reshape(-1, *[1] * (len(shape) + 1 - axis)).astype(points.dtype)
+    for axis, (starts, n) in enumerate(zip(edges, shape, strict=True), 2):
+        block = np.searchsorted(starts, np.arange(n), side="right") - 1
+        weight = (block == np.arange(len(starts))[:, None]).astype(points.dtype)
+        weight /= weight.sum(axis=1, keepdims=True)
+        fields = np.moveaxis(np.moveaxis(fields, axis, -1) @ weight.T, -1, axis)
     return fields.reshape(*points.shape[:2], -1)

@@ -9,8 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
+from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from .._base import arguments
 from .._base.types import Array, Floats
@@ -33,8 +34,8 @@ _REACH = {
 }  # of colours, which fade where an error is within the noise of a usual study
 _LABELS = {
     "bias": "Bias / posterior sd",
-    "width": "Scatter of the truths / width of the draws",
-    "coverage": "Truths in the central 68 % of the draws",
+    "width": "Scatter of truths / width of draws",
+    "coverage": "Truths in the central 68 % of draws",
 }
 RIGHT = {"bias": 0.0, "width": 1.0, "coverage": 0.68}
 _MOST = 0.995  # the share of cells whose errors the colours must reach
@@ -188,14 +189,15 @@ def _slice(shown: Shown, at: Sequence[int] | None) -> tuple[int, ...]:
     leading = shown.value.shape[:-2]
     if at is None:
         return shown.worst()
-    at = tuple(at) if isinstance(at, list | tuple) else (at,)
-    inside = len(at) == len(leading) and all(
-        isinstance(k, int | np.integer) and 0 <= k < n for k, n in zip(at, leading, strict=True)
+    chosen = tuple(at) if isinstance(at, list | tuple) else (at,)
+    inside = len(chosen) == len(leading) and all(
+        isinstance(k, int | np.integer) and 0 <= k < n
+        for k, n in zip(chosen, leading, strict=True)
     )
     if not inside:
         wanted = f"{len(leading)} places, one along each axis before the last two, of {leading}"
         raise ValueError(arguments.wrong("at", wanted, at))
-    return tuple(int(k) for k in at)
+    return tuple(int(k) for k in chosen)
 
 
 def _reach(shown: Shown) -> float:
@@ -234,10 +236,7 @@ def _axes(ax: Axes, places: Places, where: tuple[int, ...]) -> None:
 def _bar(ax: Axes, colours: ScalarMappable, kind: str, reach: float) -> None:
     """Draw the colour bar of a map, with sizes rather than errors at its ticks."""
     ticks = np.linspace(-reach, reach, 5)
-    bar = ax.figure.colorbar(colours, ax=ax, pad=0.02, aspect=25, ticks=ticks)
-    bar.ax.minorticks_off()
-    bar.outline.set_linewidth(0.6)
-    bar.solids.set_rasterized(True)  # the colours of the map, in the dark too
+    bar = _thin(ax.figure.colorbar(colours, ax=ax, pad=0.02, aspect=25, ticks=ticks))
     texts = {
         "bias": [f"{tick:g}".replace("-", "−") for tick in ticks],
         "width": [f"{2**tick:.2g}" for tick in ticks],
@@ -245,6 +244,15 @@ def _bar(ax: Axes, colours: ScalarMappable, kind: str, reach: float) -> None:
     }
     bar.set_ticklabels(texts[kind])
     bar.set_label(_LABELS[kind])
+
+
+def _thin(bar: Colorbar) -> Colorbar:
+    """Return a colour bar with a thin outline, in the colours of the map in the dark too."""
+    bar.ax.minorticks_off()
+    bar.outline.set_linewidth(0.6)
+    if bar.solids is not None:
+        bar.solids.set_rasterized(True)
+    return bar
 
 
 def _line(shown: Shown, ax: Axes) -> Axes:
@@ -306,8 +314,9 @@ def example(sims: "Simulations", i: int | None = None) -> Figure:
     """Draw the truth, the posterior mean, its sd and the residual of single simulations.
 
     By default those with the smallest, the median and the largest root mean square of the
-    residual, that is of the truth about the posterior mean in posterior sd. Of accurate posteriors
-    residuals look like noise of sd one, without structure that follows the truth.
+    residual, that is of the truth about the posterior mean in posterior sd. Residuals of accurate
+    posteriors have an sd of about one in every cell, over all simulations, and do not follow the
+    posterior mean.
 
     Arguments:
         sims: Simulations of fields. Those with one axis are drawn as lines, and of those with more
@@ -393,13 +402,12 @@ def _images(figure: Figure, found: Sequence[Example], rows: Sequence[str]) -> No
         figure.supxlabel(at, fontsize="small")
     bars = ((images[1], axes[:, :2]), (images[2], axes[:, 2:3]), (colours, axes[:, 3:]))
     for shown, above in bars:
-        bar = figure.colorbar(shown, ax=list(above.flat), location="bottom", pad=0.02,
-                              aspect=40 if above.shape[1] > 1 else 20)  # fmt: skip
-        bar.ax.minorticks_off()
-        bar.outline.set_linewidth(0.6)
-        bar.solids.set_rasterized(True)
-        bar.locator = plt.MaxNLocator(5)
-        bar.update_ticks()
+        _thin(
+            figure.colorbar(
+                shown, ax=list(above.flat), location="bottom", pad=0.02,
+                aspect=40 if above.shape[1] > 1 else 20, ticks=MaxNLocator(5),
+            )
+        )  # fmt: skip
 
 
 def _at(places: Places, axis: int, k: int) -> int:

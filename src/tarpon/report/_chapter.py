@@ -20,25 +20,22 @@ from ..local.near import Near
 from ..local.where import Where
 from ..plots.fields import KINDS
 from ..simulations.fields import size
+from ._fields import SPECTRUM, error_map, examples, spectrum
 from ._figures import (
     EFFECTS,
     JOINT,
-    SPECTRUM,
     Figure,
     coverage,
     differences,
     effects,
-    error_map,
-    examples,
     notch,
-    of_finding,
     pair,
     ranks,
     ranks_title,
     single,
-    spectrum,
     trend,
 )
+from ._findings import of_finding
 from ._places import Observed, Places
 
 _MOST_AT_THE_TOP = 3
