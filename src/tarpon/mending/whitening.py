@@ -18,6 +18,7 @@ _MOST_HELD_OUT = 200
 _MOST_FEATURES = 32
 _SIMS_PER_FEATURE = 40
 _FAR = 4.0  # sd, beyond which features are clipped
+_STEEP = 8.0  # inverse width of steps, in sd
 _LIMIT = 2.5  # noise sd by which units may be shrunk away from the draws
 _LEAST_SD = 1e-3  # of the part of a feature that the others do not explain
 
@@ -137,7 +138,7 @@ class DataFeatures:
 
     def _parts(self, x: Array | None, n_sims: int) -> tuple[Floats, Floats]:
         g = np.clip((_flat(x, n_sims) - self.mean) @ self.turn, -_FAR, _FAR)
-        return np.column_stack([np.ones(n_sims), g]), np.column_stack([np.tanh(2.5 * g), g**2])
+        return np.column_stack([np.ones(n_sims), g]), np.column_stack([np.tanh(_STEEP * g), g**2])
 
 
 def _flat(x: Array | None, n_sims: int) -> Floats:
@@ -207,7 +208,7 @@ class Whitening:
         numbers = (np.column_stack([mean, log_sd]) - known @ self.own) * self.own_scale
         features = np.column_stack([known, np.clip(numbers, -_FAR, _FAR)])
         bent = self.correlations(known[:, :1], bent)
-        return Frame(mean, np.exp(log_sd), root(np.tanh(bent), n_dims), features)
+        return Frame(mean, np.exp(log_sd), cholesky(np.tanh(bent), n_dims), features)
 
     @property
     def n_features(self) -> int:
@@ -226,6 +227,19 @@ class Whitening:
         ends = np.cumsum([0, 1, n, n, n, d, d]).tolist()
         return [slice(a, b) for a, b in pairwise(ends) if b > a]
 
+    @property
+    def near(self) -> Array:
+        """Which features are a parameter's own, `(n_features, n_dims)`.
+
+        These are the constant, its mean and width, and functions of the direction of the data that
+        its mean follows most.
+        """
+        d = self.means.slopes.shape[1]
+        follows = abs(self.means.slopes[self.linear])
+        closest = (follows == follows.max(axis=0, initial=0)) & (follows > 0)
+        same = np.eye(d, dtype=bool)
+        return np.concatenate([np.ones((1, d), dtype=bool), *[closest] * 3, same, same])
+
 
 def _moments(draws: Floats) -> tuple[Floats, Floats, Floats]:
     """Return means, logarithms of sd, and Fisher's z of the correlations of draws."""
@@ -238,7 +252,7 @@ def _moments(draws: Floats) -> tuple[Floats, Floats, Floats]:
     return mean, np.log(sd), np.arctanh(np.clip(r, -0.999, 0.999))
 
 
-def root(r: Floats, n_dims: int) -> Floats:
+def cholesky(r: Floats, n_dims: int) -> Floats:
     """Return Cholesky factors of correlation matrices from their upper triangles."""
     whole = np.broadcast_to(np.eye(n_dims), (len(r), n_dims, n_dims)).copy()
     i, j = np.triu_indices(n_dims, 1)
