@@ -74,7 +74,9 @@ def _kept(answer: "Repair") -> str:
 
 
 def _step(step: "Step") -> str:
-    gain = f"{step.gain:.2g} ± {step.error:.1g} nats on simulations held out of its fit"
+    # Where there are next to no draws, a density ratio is too large to be estimated.
+    size = "a nat or more" if step.gain > 1 else f"{step.gain:.2g} ± {step.error:.1g} nats"
+    gain = f"{size} on simulations held out of its fit"
     if step.used:
         return f"{step.name}: {_STEPS[step.name]}; gains {gain}."
     if step.gain <= 0:

@@ -102,7 +102,8 @@ class DataFeatures:
     r"""Features of the data: directions, smooth steps along them, and their squares.
 
     Directions are the standardised numbers of :math:`x`, decorrelated symmetrically; the leading
-    principal ones if there are many.
+    principal ones if there are many. If there are more of them than parameters, they are turned so
+    that the first ones are those that the means of the draws follow.
 
     Arguments:
         mean: Means of the numbers, `(n_numbers,)`.
@@ -117,11 +118,14 @@ class DataFeatures:
     scale: Floats
 
     @classmethod
-    def fit(cls, x: Array | None, n_sims: int) -> "DataFeatures":
-        """Return the features of these data."""
+    def fit(cls, x: Array | None, means: Floats) -> "DataFeatures":
+        """Return the features of these data, for posteriors with these means."""
+        n_sims = len(means)
         numbers = _flat(x, n_sims)
         most = int(np.clip(n_sims // _SIMS_PER_FEATURE, 1, _MOST_FEATURES))
-        plain = cls(numbers.mean(axis=0), _turn(numbers, most), np.zeros((0, 0)), np.zeros(0))
+        turn = _turn(numbers, most)
+        turn = turn @ _leading((numbers - numbers.mean(axis=0)) @ turn, means)
+        plain = cls(numbers.mean(axis=0), turn, np.zeros((0, 0)), np.zeros(0))
         first, second = plain._parts(x, n_sims)
         slopes = np.linalg.pinv(first) @ second
         sd = (second - first @ slopes).std(axis=0)
@@ -161,6 +165,17 @@ def _turn(numbers: Floats, most: int) -> Floats:
     return turn * scale[:, None]
 
 
+def _leading(directions: Floats, means: Floats) -> Floats:
+    """Return the rotation of directions, of which the first ones follow the means, one each."""
+    n, n_dims = directions.shape[1], means.shape[1]
+    if n <= n_dims:
+        return np.eye(n)
+    about = means - means.mean(axis=0)
+    sd = about.std(axis=0)
+    turned, _, back = np.linalg.svd(directions.T @ (about * inverse(sd, sd > 0)))
+    return np.column_stack([turned[:, :n_dims] @ back, turned[:, n_dims:]])
+
+
 @dataclass(frozen=True, eq=False)
 class Whitening:
     """Units of posteriors, fitted to simulations.
@@ -185,9 +200,9 @@ class Whitening:
     def fit(cls, held_out: Floats, x: Array | None) -> "Whitening":
         """Return units for simulations with these held-out draws and data."""
         n_sims = held_out.shape[1]
-        data = DataFeatures.fit(x, n_sims)
-        known = data(x, n_sims)
         whole, *halves = map(_moments, (held_out, held_out[::2], held_out[1::2]))
+        data = DataFeatures.fit(x, whole[0])
+        known = data(x, n_sims)
         means, log_sds = (
             Shrunk.fit(known, whole[k], (halves[0][k], halves[1][k])) for k in (0, 1)
         )
