@@ -16,7 +16,7 @@ SRC = Path(tarpon.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs" / "design.md"
 MODULES = sorted(SRC.rglob("*.py"))
 MOST_AT_THE_ROOT = 32
-SHOWN = ("results", "checks", "sequential", "local")
+SHOWN = ("results", "checks", "sequential", "local", "mending")
 
 
 def rooms() -> list[list[str]]:

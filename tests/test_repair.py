@@ -3,10 +3,11 @@
 import json
 from functools import cache
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 import tarpon
 from tarpon.cli import main
@@ -190,6 +191,47 @@ class TestProof:
         np.testing.assert_array_equal(first._map.move.location, second._map.move.location)
 
 
+class TestTraps:
+    """Proofs that look right and are not: each must go wrong as measured."""
+
+    def test_weights_by_ranks_among_the_truth_too_pass_cut_support(self):
+        """A third of the truths lie where no draw does, and ranks after weighting are uniform.
+
+        A point is kept by its place among truth and draws together, as often as truths have that
+        place in other simulations. The truth moves the places of its draws, so the kept draws know
+        where it is. A repair sees a point only through held-out draws, and refuses.
+        """
+        rng = np.random.default_rng(0)
+        edges = norm.cdf([-1, 1])
+        truths, draws = rng.normal(size=(1600, 1)), norm.ppf(rng.uniform(*edges, (60, 1600, 1)))
+        place = np.concatenate([truths[None], draws]).argsort(axis=0).argsort(axis=0)[..., 0]
+        often = np.bincount(place[0, :800], minlength=61) + 1.0
+        kept = rng.uniform(size=(60, 800)) < (often / often.max())[place[1:, 800:]]
+        enough = 800 + np.flatnonzero(kept.sum(axis=0) >= 5)
+        some = mended._first(draws[:, enough], kept[:, enough - 800], 5)
+        assert tarpon.sbc(some, truths[enough], rng=0).p_value > 0.05
+        assert tarpon.sbc(draws[:, enough], truths[enough], rng=0).p_value < FALSE_ALARM
+        sims = tarpon.Simulations(draws[:, :500], truths[:500])
+        assert tarpon.repair(sims, n_swaps=99, rng=0).outcome == "cannot be repaired"
+
+    def test_one_pooled_check_of_folds_that_others_repair_never_rejects(self):
+        """Shifts by the errors of the other folds add up to zero; a fold alone is legitimate."""
+        folds, pooled, alone = np.arange(100) % 5, 0, 0
+        for seed in range(300):
+            rng = np.random.default_rng(seed)
+            truths, draws = rng.normal(size=(100, 1)), rng.normal(size=(20, 100, 1))
+            errors = truths - draws.mean(axis=0)
+            for k in range(5):
+                draws[:, folds == k] += errors[folds != k].mean()
+            pooled += tarpon.sbc(draws, truths, rng=0).p_value <= 0.05
+            one = draws[:, folds == 0], truths[folds == 0]
+            alone += tarpon.sbc(*one, rng=0).p_value <= 0.05
+        # An exact test would reject so rarely with a probability of 2e-7.
+        assert pooled == 0
+        assert binom.sf(alone - 1, 300, 0.08) > FALSE_ALARM
+        assert alone > 0
+
+
 class TestParts:
     def test_units_are_shrunk_to_what_the_data_say(self):
         """With 33 draws, means have a noise of 0.17 sd, of which shrinkage leaves little."""
@@ -217,7 +259,7 @@ class TestParts:
         truths = truths * [2.0, 1.0] + np.column_stack([0.5 * x[:, 0], 0 * x[:, 0]])
         whitening = Whitening.fit(draws[:20], x)
         frame = whitening(draws[:20], x)
-        move = Move.fit(frame, frame.scaled(truths), frame.scaled(draws[20:]), whitening.groups)
+        move = Move.fit(frame, frame.scaled(truths), frame.scaled(draws[20:]), whitening)
         moved = frame.mean + frame.sd * move(frame, frame.scaled(draws[20:]))
         wanted, found = (
             np.cov((points - np.column_stack([0.5 * x, 0 * x])).reshape(-1, 2).T)
@@ -326,6 +368,57 @@ class TestUse:
         np.savez(path, **members | {name: value})
         with pytest.raises(ValueError, match="is damaged or was not saved by tarpon"):
             tarpon.load(path)
+
+
+class TestShown:
+    def test_what_is_moved_along_the_data(self):
+        moves = repaired("bias_by_x").moves
+        assert moves.names == ("theta_0", "theta_1")
+        assert moves.features == ("x[0]", "x[1]")
+        for k in range(2):
+            below = moves.place[:, k] < -0.3
+            # The bias is 0.3 sd with the sign of x, estimated with errors of about 0.1.
+            assert 0.1 < moves.location[below, k].mean() < 0.5
+            assert -0.5 < moves.location[moves.place[:, k] > 0.3, k].mean() < -0.1
+        assert abs(np.log(moves.factor)).max() < 0.3
+
+    def test_nothing_is_moved_without_a_move_or_without_data(self):
+        still = repaired("heavy_tails").moves
+        assert not still.location.any()
+        assert still.features == ("", "")
+        bare = tarpon.Simulations(study(300, 0, shift=0.5).samples, study(300, 0).theta)
+        moves = tarpon.repair(bare, n_swaps=99, rng=0).moves
+        assert moves.features == ("", "")
+        assert moves.location.shape == (1, 2)
+
+    def test_figures_before_and_after_have_the_same_limits(self):
+        repair, sims = repaired("shift"), zoo("shift", n_sims=5, rng=3)
+        k = abs(sims.x).max(axis=1).argmin()
+        figure = repair.plot(sims.samples[:, k], sims.x[k], rng=0)
+        before, after, *others = figure.axes
+        assert (before.get_title(), after.get_title()) == ("before", "after")
+        assert before.get_xlim() == after.get_xlim()
+        assert [ax.get_xlabel()[:6] for ax in others] == ["Number", "theta_"]
+        plt.close(figure)
+
+    def test_the_report_has_both_checks_and_the_posterior(self, tmp_path):
+        repair, sims = repaired("shift"), zoo("shift", n_sims=5, rng=3)
+        k = abs(sims.x).max(axis=1).argmin()
+        repair.report(tmp_path / "repair.html", sims.samples[:, k], sims.x[k], rng=0)
+        text = (tmp_path / "repair.html").read_text(encoding="utf-8")
+        assert text.count("<h1") == 1
+        assert "<title>Repair of posteriors" in text
+        for said in ("100% of draws kept", "One posterior before and after", "along the data"):
+            assert said in text
+
+    def test_a_loaded_repair_has_no_checks_to_report(self, tmp_path):
+        repaired("shift").save(tmp_path / "repair.npz")
+        loaded = tarpon.load(tmp_path / "repair.npz")
+        with pytest.raises(ValueError, match="write the report before saving"):
+            loaded.report(tmp_path / "repair.html")
+        figure = loaded.plot()
+        assert len(figure.axes) == 1
+        plt.close(figure)
 
 
 class TestRefusals:

@@ -1,7 +1,7 @@
 """The map of a repair: its units and steps, each kept only if it gains on held-out simulations."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -15,7 +15,8 @@ from .whitening import Frame, Whitening, n_held_out
 
 _N_FOLDS = 4
 # Standard errors that a gain must exceed. A move is shrunk by its noise already.
-_MOVE_SURE, _KEEP_SURE = -0.5, 0.7
+_MOVE_SURE, _KEEP_SURE, _BETTER_SURE, _CLEAR = -1.0, 1.5, 1.5, 2.0
+_BEYOND_SURE = 3.0  # standard errors by which truths must lie beyond their draws too often
 _N_MOVED, _RIDGE_MOVED = 8, 3.0  # draws and penalty of the score of a move
 
 
@@ -58,11 +59,7 @@ class Map:
 
     @classmethod
     def fit(cls, samples: Array, theta: Array, x: Array | None, rng: Generator) -> "Map":
-        """Return the map fitted to these simulations.
-
-        Moving may harm what keeping would mend, for example a few draws far off. So both are tried
-        together, and keeping alone.
-        """
+        """Return the map fitted to these simulations."""
         n_held = n_held_out(len(samples))
         held_out, draws = _parted(samples, n_held)
         whitening = Whitening.fit(held_out, x)
@@ -70,14 +67,8 @@ class Map:
         truths = frame.scaled(np.asarray(theta, dtype=float))
         folds = rng.permutation(len(truths)) % _N_FOLDS
         fitting = _Fitting(whitening, frame, truths, frame.scaled(draws), folds)
-        move, moving = fitting.moved()
-        alone = fitting.kept(None)
-        if move is not None:
-            both = fitting.kept(move)
-            if max(moving.gain, 0) + max(both.step.gain, 0) >= max(alone.step.gain, 0):
-                return cls(n_held, whitening, move, both.keep, (moving, both.step), both.lost)
-        moving = replace(moving, used=False)
-        return cls(n_held, whitening, None, alone.keep, (moving, alone.step), alone.lost)
+        move, keep, steps, lost = fitting.steps()
+        return cls(n_held, whitening, move, keep, steps, lost)
 
     def __call__(self, samples: Array, x: Array | None, rng: Generator) -> tuple[Floats, Array]:
         """Return moved draws `(n_draws, n_sims, n_dims)`, and which of them are kept."""
@@ -88,18 +79,29 @@ class Map:
             held_out, draws = self.move(frame, held_out), self.move(frame, draws)
         kept = np.ones(draws.shape[:2], dtype=bool)
         if self.keep is not None:
-            linear = self.whitening.linear
-            both = (_terms(frame, points, self.move, linear) for points in (held_out, draws))
+            both = (self.terms(frame, points) for points in (held_out, draws))
             kept = rng.uniform(size=kept.shape) < self.keep.probabilities(*both)
         return frame.mean + frame.sd * draws, kept
+
+    def terms(self, frame: Frame, points: Floats) -> Floats:
+        """Return the functions of moved points, in units of the frame, that keeping reads."""
+        return _terms(frame, points, self.move, self.whitening.linear)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moved:
+    """A first step as it was fitted, and its gains on simulations that were held out."""
+
+    move: Move
+    gains: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """A second step as it was fitted, and how much of the posterior it cannot reach."""
+    """A second step as it was fitted, its gains, and how much of the posterior it removes."""
 
-    keep: Keep | None
-    step: Step
+    keep: Keep
+    gains: Floats
     lost: float
 
 
@@ -113,14 +115,34 @@ class _Fitting:
     draws: Floats
     folds: Ints
 
-    def moved(self) -> tuple[Move | None, Step]:
-        """Return the first step if it gains.
+    def steps(self) -> tuple[Move | None, Keep | None, tuple[Step, ...], float]:
+        """Return the steps that gain, all that were tried, and the share that is missing.
 
-        The gain is the mean log-ratio of the density of moved draws to that of draws, at truths
+        Moving costs no draws, so it comes first. But it may harm what keeping mends, for example a
+        few draws far off: if keeping alone is clearly better, draws are not moved.
+        """
+        moved, alone = self.moved(), self.kept(None)
+        moves = _gains(moved.gains, _MOVE_SURE)
+        after = self.kept(moved.move) if moves else alone
+        together = moved.gains
+        if _gains(moved.gains, _CLEAR) and _gains(after.gains, _CLEAR):
+            together = moved.gains + after.gains
+        if moves and _gains(alone.gains - together, _BETTER_SURE):
+            moves, after = False, alone
+        keeps = _gains(after.gains, _CLEAR if moves else _KEEP_SURE)
+        move, keep = moved.move if moves else None, after.keep if keeps else None
+        steps = (_step("move", moves, moved.gains), _step("keep", keeps, after.gains))
+        lost = max(after.lost if keeps else 0.0, self._beyond(move))
+        return move, keep, steps, lost
+
+    def moved(self) -> _Moved:
+        """Return the first step.
+
+        Its gain is the mean log-ratio of the density of moved draws to that of draws, at truths
         that were held out. A log-linear score that tells moved draws from draws gives it, less
         what the same score of draws that are not moved would give.
         """
-        groups, gains = self.whitening.groups, np.zeros(len(self.truths))
+        gains = np.zeros(len(self.truths))
         few = self.draws[: keeping.n_fitted(self.truths.shape[1])]
         half = len(few) // 2
         some = few[half : half + _N_MOVED]
@@ -132,32 +154,42 @@ class _Fitting:
 
         still = score(some)
         for seen, new in self._folds():
-            move = Move.fit(self.frame[seen], self.truths[seen], self.draws[:, seen], groups)
+            move = self._move(seen)
             gains[new] = (score(move(self.frame, some)) - still)[new]
-        step = _step("move", gains, _MOVE_SURE)
-        move = Move.fit(self.frame, self.truths, self.draws, groups)
-        return move if step.used else None, step
+        return _Moved(self._move(np.ones(len(gains), dtype=bool)), gains)
 
     def kept(self, move: Move | None) -> _Kept:
-        """Return the second step after a move, with the penalty that gains most."""
+        """Return the second step after a move, of the family and penalty that gain most."""
         draws = self.draws if move is None else move(self.frame, self.draws)
         of_truths = self._terms(self.truths, move)
         of_draws = self._terms(draws[: keeping.n_fitted(self.truths.shape[1])], move)
-        tried: dict[float, tuple[Floats, float]] = {}
-        for ridge in keeping.RIDGES:
-            gains, lost = np.zeros((2, len(self.truths)))
-            for seen, new in self._folds():
-                keep = Keep.fit(of_truths[seen], of_draws[:, seen], ridge)
-                gains[new] = keep.gains(of_truths[new], of_draws[:, new])
-                lost[new] = keep.lost(of_truths[new], of_draws[:, new])
-            tried[ridge] = gains, float(lost.mean())
-            best = max(tried, key=lambda ridge: float(tried[ridge][0].mean()))
-            if best != ridge:  # with smaller penalties it only becomes worse
-                break
-        step = _step("keep", tried[best][0], _KEEP_SURE)
-        return _Kept(
-            Keep.fit(of_truths, of_draws, best) if step.used else None, step, tried[best][1]
-        )
+        tried: dict[tuple[int, float], tuple[Floats, float]] = {}
+        sizes = self.truths.shape[1], self.whitening.data.n_directions
+        for family in keeping.families(*sizes):
+            highest = -np.inf
+            for n_used, ridge in family:
+                gains, lost = np.zeros((2, len(self.truths)))
+                for seen, new in self._folds():
+                    keep = Keep.fit(of_truths[seen], of_draws[:, seen], ridge, n_used)
+                    gains[new] = keep.gains(of_truths[new], of_draws[:, new])
+                    lost[new] = keep.lost(of_truths[new], of_draws[:, new])
+                tried[n_used, ridge] = gains, float(lost.mean())
+                if gains.mean() < highest:  # with smaller penalties it only becomes worse
+                    break
+                highest = gains.mean()
+        best = max(tried, key=lambda one: float(tried[one][0].mean()))
+        return _Kept(Keep.fit(of_truths, of_draws, best[1], best[0]), *tried[best])
+
+    def _move(self, seen: Array) -> Move:
+        return Move.fit(self.frame[seen], self.truths[seen], self.draws[:, seen], self.whitening)
+
+    def _beyond(self, move: Move | None) -> float:
+        """Return the share of truths beyond all draws in some parameter, more than by chance."""
+        draws = self.draws if move is None else move(self.frame, self.draws)
+        beyond = (self.truths < draws.min(axis=0)) | (self.truths > draws.max(axis=0))
+        usual = 2 / (len(draws) + 1)
+        more = float(beyond.mean(axis=0).max()) - usual
+        return more if more > _BEYOND_SURE * sqrt(usual / len(self.truths)) else 0.0
 
     def _folds(self) -> Iterator[tuple[Array, Array]]:
         for fold in range(_N_FOLDS):
@@ -178,6 +210,10 @@ def _terms(frame: Frame, points: Floats, move: Move | None, linear: slice) -> Fl
     return keeping.terms(white, frame.features[:, linear])
 
 
-def _step(name: str, gains: Floats, sure: float) -> Step:
-    error = float(gains.std() / sqrt(len(gains)))
-    return Step(name, bool(gains.mean() > sure * error), float(gains.mean()), error)
+def _gains(gains: Floats, sure: float) -> bool:
+    """Return whether the mean of gains exceeds some standard errors of it."""
+    return bool(gains.mean() > sure * gains.std() / sqrt(len(gains)))
+
+
+def _step(name: str, used: bool, gains: Floats) -> Step:
+    return Step(name, used, float(gains.mean()), float(gains.std() / sqrt(len(gains))))

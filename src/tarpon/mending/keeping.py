@@ -32,13 +32,15 @@ _SOFT = 0.2  # width of the steps
 _COST_OF_ONE, _COST_OF_PAIRS, _COST_OF_DATA = 2.0, 2.0, 3.0
 _MOST_PAIRED = 4  # parameters, above which pairs have one product
 _MOST_CROSSED = 32  # products of parameters and features
-RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0)
+# Penalties that are tried with each family of functions, the largest first.
+_RIDGES = ((30.0, 10.0, 3.0), (100.0, 30.0, 10.0), (300.0, 100.0, 30.0))
 
 
 def terms(z: Floats, features: Floats) -> Floats:
     """Return the functions of whitened points, `(..., n_sims, n_terms)`.
 
-    Functions are over the root of their relative penalty: products cost more than the others.
+    First those that all parameters share, then those of one parameter, then products. Functions
+    are over the root of their relative penalty: products cost more than the others.
 
     Arguments:
         z: Whitened points, `(..., n_sims, n_dims)`.
@@ -47,19 +49,33 @@ def terms(z: Floats, features: Floats) -> Floats:
     n_dims = z.shape[-1]
     cosines, tails, sides = _singles(z)
     singles = [*cosines, *tails, *sides]
-    columns = [np.concatenate(singles, axis=-1) / np.sqrt(_COST_OF_ONE)]
+    columns = [np.stack([one.sum(axis=-1) / np.sqrt(n_dims) for one in singles], axis=-1)]
     if n_dims > 1:
-        columns += [np.stack([one.sum(axis=-1) / np.sqrt(n_dims) for one in singles], axis=-1)]
-        columns += [_rings(z), *_pairs(*cosines[:2])]
+        columns += [_rings(z), np.concatenate(singles, axis=-1) / np.sqrt(_COST_OF_ONE)]
+        columns += _pairs(*cosines[:2])
     if 0 < n_dims * features.shape[1] <= _MOST_CROSSED:
         crossed = (one[..., None] * features[:, None] for one in (*cosines[:2], *sides))
         columns += [one.reshape(*z.shape[:-1], -1) / np.sqrt(_COST_OF_DATA) for one in crossed]
     return np.concatenate(columns, axis=-1)
 
 
+def families(n_dims: int, n_features: int) -> list[list[tuple[int, float]]]:
+    """Return what is tried, per family: how many of the first functions, and the penalty."""
+    n_each = _N_COSINES + len(_TAILS) + len(_TAILS[::2])
+    sizes = [n_each, n_each, n_terms(n_dims, n_features)]
+    if n_dims > 1:
+        sizes[0] += len(_RADII)
+        sizes[1] = sizes[0] + n_each * n_dims
+    return [
+        [(size, ridge) for ridge in ridges]
+        for k, (size, ridges) in enumerate(zip(sizes, _RIDGES, strict=True))
+        if size not in sizes[:k]
+    ]
+
+
 def n_fitted(n_dims: int) -> int:
     """Return how many draws of a simulation are used for fitting."""
-    return 60 if n_dims <= _MOST_PAIRED else 30
+    return 40 if n_dims <= _MOST_PAIRED else 30
 
 
 def n_terms(n_dims: int, n_features: int) -> int:
@@ -108,10 +124,19 @@ class Keep:
     top: float
 
     @classmethod
-    def fit(cls, truths: Floats, draws: Floats, ridge: float) -> "Keep":
-        """Return the weight that tells truths from draws, both as `terms`."""
+    def fit(cls, truths: Floats, draws: Floats, ridge: float, n_used: int | None = None) -> "Keep":
+        """Return the weight that tells truths from draws, both as `terms`.
+
+        Arguments:
+            truths: Functions of the truths.
+            draws: Functions of the draws.
+            ridge: Penalty.
+            n_used: How many of the first functions are used, by default all.
+        """
         from scipy.optimize import minimize
 
+        n_terms = draws.shape[-1]
+        truths, draws = truths[..., :n_used], np.ascontiguousarray(draws[..., :n_used])
         n_columns = draws.shape[-1]
         many = truths.size // draws[0].size
         wanted = truths.reshape(-1, n_columns).sum(axis=0) / many
@@ -132,7 +157,8 @@ class Keep:
         c = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 80}).x
         scores = draws @ c
         over = scores - _log_mean(scores)
-        return cls(c, min(CAP, float(np.quantile(over, 0.999))))
+        whole = np.pad(c, (0, n_terms - n_columns))
+        return cls(whole, min(CAP, float(np.quantile(over, 0.999))))
 
     def gains(self, truths: Floats, draws: Floats) -> Floats:
         """Return log-likelihood ratios of truths among their draws, in nats."""

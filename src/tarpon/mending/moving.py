@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._base.types import Floats
+from .._base.types import Array, Floats
 from ..sequential.products import posterior_mean
-from .whitening import Frame, along, correlations, root
+from .whitening import Frame, Whitening, along, cholesky, correlations
 
 _OUTLYING = 5.0  # sd, beyond which a truth counts as this far
 _MEDIAN_OF_SQUARES = 0.455  # of a standard normal number
@@ -41,21 +41,21 @@ class Move:
     bend: Floats
 
     @classmethod
-    def fit(cls, frame: Frame, truths: Floats, draws: Floats, groups: Sequence[slice]) -> "Move":
+    def fit(cls, frame: Frame, truths: Floats, draws: Floats, whitening: Whitening) -> "Move":
         """Return the move that makes draws scatter as the truths.
 
         Arguments:
             frame: Units of the simulations.
             truths: Truths in these units, `(n_sims, n_dims)`.
             draws: Draws in these units, `(n_draws, n_sims, n_dims)`.
-            groups: Places of the features that are shrunk together.
+            whitening: How the units were made, which says what features are shrunk together.
         """
         centre = draws.mean(axis=0)
         variance = draws.var(axis=0, ddof=1).mean(axis=0)
-        location = _location(frame.features, truths - centre, np.sqrt(variance), groups)
+        location = _location(frame.features, truths - centre, np.sqrt(variance), whitening)
         left = truths - centre - frame.features @ location
         ratio = left**2 / variance / (1 + 1 / len(draws))
-        log_scale = _log_scale(frame.features, ratio, groups)
+        log_scale = _log_scale(frame.features, ratio, whitening.groups)
         plain = cls(location, log_scale, np.zeros(0))
         bare = (plain.undone(frame, truths - centre), draws - centre)
         return cls(location, log_scale, _bend(frame, *(one / np.sqrt(variance) for one in bare)))
@@ -63,11 +63,11 @@ class Move:
     def __call__(self, frame: Frame, draws: Floats) -> Floats:
         """Return moved draws, all in units of the frame."""
         location, scale = self.at(frame)
-        return location + scale * along(self._root(frame), frame.whitened(draws))
+        return location + scale * along(self.root(frame), frame.whitened(draws))
 
     def whitened(self, frame: Frame, points: Floats) -> Floats:
         """Return moved points, in units of the frame, without location, scale and correlation."""
-        return along(np.linalg.inv(self._root(frame)), self.undone(frame, points))
+        return along(np.linalg.inv(self.root(frame)), self.undone(frame, points))
 
     def undone(self, frame: Frame, points: Floats) -> Floats:
         """Return points less the location and over the scale."""
@@ -79,23 +79,27 @@ class Move:
         log_scale = np.clip(frame.features @ self.log_scale, -_STEEPEST, _STEEPEST)
         return frame.features @ self.location, np.exp(log_scale)
 
-    def _root(self, frame: Frame) -> Floats:
+    def root(self, frame: Frame) -> Floats:
+        """Return Cholesky factors of the correlations of moved draws."""
         if not self.bend.any():
             return frame.root
-        return root(
+        return cholesky(
             np.tanh(np.arctanh(correlations(frame.root)) + self.bend), len(self.location.T)
         )
 
 
-def _location(features: Floats, errors: Floats, sd: Floats, groups: Sequence[slice]) -> Floats:
-    """Return coefficients of the errors of draws, by least squares, shrunk."""
+def _location(features: Floats, errors: Floats, sd: Floats, whitening: Whitening) -> Floats:
+    """Return coefficients of the errors of draws, by least squares, shrunk.
+
+    Errors that follow a parameter's own features are common, others are rare.
+    """
     solve = np.linalg.pinv(features)
     found = solve @ errors
     left = np.clip(errors - features @ found, -_OUTLYING * sd, _OUTLYING * sd)
     spread = np.sqrt((solve**2) @ (left**2))
-    shrunk = _shrunk(found, spread, groups, posterior_mean)
-    shrunk[:1] = _few(found[:1] / spread[:1]) * spread[:1]
-    return shrunk
+    near = whitening.near
+    own = _shrunk(found, spread, whitening.groups, _few, near)
+    return own + _shrunk(found, spread, whitening.groups, posterior_mean, ~near)
 
 
 def _log_scale(features: Floats, ratio: Floats, groups: Sequence[slice]) -> Floats:
@@ -123,13 +127,18 @@ def _log_scale(features: Floats, ratio: Floats, groups: Sequence[slice]) -> Floa
 
 
 def _shrunk(
-    found: Floats, spread: Floats, groups: Sequence[slice], shrink: Callable[[Floats], Floats]
+    found: Floats,
+    spread: Floats,
+    groups: Sequence[slice],
+    shrink: Callable[[Floats], Floats],
+    where: Array | bool = True,
 ) -> Floats:
-    """Return coefficients shrunk by their errors, group by group."""
-    out = np.zeros_like(found)
+    """Return coefficients shrunk by their errors, group by group, and zero where not wanted."""
+    out, usable = np.zeros_like(found), (spread > 0) & where
     for rows in groups:
-        z = np.divide(found[rows], spread[rows], where=spread[rows] > 0, out=out[rows].copy())
-        out[rows] = shrink(z) * spread[rows]
+        here = np.zeros_like(usable)
+        here[rows] = usable[rows]
+        out[here] = shrink(found[here] / spread[here]) * spread[here]
     return out
 
 
@@ -138,11 +147,11 @@ def _few(z: Floats) -> Floats:
 
     The prior of `posterior_mean` expects nothing, which is too strict for constants and for widths
     that all parameters share: such errors are common. As a group they are shrunk by the factor of
-    James and Stein, to zero unless their squares exceed what noise has by more than a standard
-    deviation.
+    James and Stein, to zero unless their squares exceed what noise has by more than two standard
+    deviations.
     """
     n, total = z.size, float((z**2).sum())
-    factor = 1 - n / total if total > n + np.sqrt(2 * n) else 0.0
+    factor = 1 - n / total if total > n + 2 * np.sqrt(2 * n) else 0.0
     alone = posterior_mean(z)
     return np.where(abs(alone) > factor * abs(z), alone, factor * z)
 

@@ -8,8 +8,9 @@ held-out draws only, never by the truth or by the other draws that are published
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -25,6 +26,10 @@ from ..simulations import Simulations, chosen, fields
 from . import domains, mended, repair_words
 from .domains import Domain
 from .fitting import Map, Step
+from .moves import Moves
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KIND = "repair"
 _FEWEST_FIT, _FEWEST_PROOF = 50, 20  # simulations to fit and to prove a repair
@@ -73,6 +78,11 @@ class Repair:
         """Bias, width and coverage that are left, parameter by parameter."""
         answer = self.before if self.outcome == "nothing to repair" else self.check
         return Table(()) if answer is None else answer.parameters
+
+    @property
+    def moves(self) -> Moves:
+        """How far draws are moved, and by what they are widened, along the data."""
+        return Moves.of(self._map, self._domain, self.names)
 
     def __call__(
         self, samples: ArrayLike, x: ArrayLike | None = None, *, outside: bool = False,
@@ -166,6 +176,56 @@ class Repair:
         from . import repair_records
 
         disk.save(path, KIND, *repair_records.kept(self))
+
+    def plot(
+        self, samples: ArrayLike | None = None, x: ArrayLike | None = None, *, rng: RNG = None
+    ) -> "Figure":
+        """Draw bias and width before and after, what is moved along the data, and a posterior.
+
+        Arguments:
+            samples: Draws of one posterior, to draw it before and after.
+            x: Its observation.
+            rng: Seed or generator.
+        """
+        from .. import plots
+
+        draw = [partial(plots.effects, one) for one in (self.before, self.check) if one]
+        draw += [partial(plots.moved, self)] if self._map.move is not None else []
+        if samples is not None:
+            draw += [partial(plots.mended, self, samples, x, rng=rng)]
+        if not draw:
+            raise ValueError("there is nothing to draw of this repair without `samples`.")
+        figure = plots.side_by_side(*draw)
+        if self.check is not None:
+            plots.alike(*figure.axes[:2], titles=("before", "after"))
+        return figure
+
+    def report(
+        self,
+        path: str | Path,
+        samples: ArrayLike | None = None,
+        x: ArrayLike | None = None,
+        *,
+        rng: RNG = None,
+    ) -> None:
+        """Write one HTML file: before and after side by side, what is moved, and a posterior.
+
+        Arguments:
+            path: The path of the file, which must end with `.html` or `.htm`.
+            samples: Draws of one posterior, to show it before and after.
+            x: Its observation.
+            rng: Seed or generator.
+        """
+        from .. import report
+
+        if self.before is None:
+            raise ValueError(
+                "a repair that was loaded has no checks to report: write the report before saving."
+            )
+        shown = {"before": self.before, "after": self.check}
+        found = {name: one for name, one in shown.items() if one is not None}
+        repaired = report.Repaired(self, samples, x, rng)
+        report.write(path, *found.values(), names=list(found), repaired=repaired)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""

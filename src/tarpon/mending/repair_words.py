@@ -50,7 +50,7 @@ def _first(answer: "Repair") -> str:
 
 def _why_not(answer: "Repair") -> str:
     if not any(step.used for step in answer.steps):
-        return "no step gains on simulations held out of its fit"
+        return "no step clearly gains on simulations held out of its fit"
     if answer.check is None:
         return "mass is missing (under half of the simulations keep enough draws)"
     if answer.missing > LOST:
@@ -74,10 +74,15 @@ def _kept(answer: "Repair") -> str:
 
 
 def _step(step: "Step") -> str:
-    if not step.used:
+    # Where there are next to no draws, a density ratio is too large to be estimated.
+    size = "a nat or more" if step.gain > 1 else f"{step.gain:.2g} ± {step.error:.1g} nats"
+    gain = f"{size} on simulations held out of its fit"
+    if step.used:
+        return f"{step.name}: {_STEPS[step.name]}; gains {gain}."
+    if step.gain <= 0:
         return f"{step.name}, not used: it gains nothing on simulations held out of its fit."
-    gain = f"gains {max(step.gain, 0):.2g} ± {step.error:.1g} nats on simulations held out"
-    return f"{step.name}: {_STEPS[step.name]}; {gain} of its fit."
+    why = "less clear than that of keeping alone" if step.name == "move" else "not clear"
+    return f"{step.name}, not used: its gain of {gain} is {why}."
 
 
 def _found(check: "Check") -> str:

@@ -18,6 +18,7 @@ _MOST_HELD_OUT = 200
 _MOST_FEATURES = 32
 _SIMS_PER_FEATURE = 40
 _FAR = 4.0  # sd, beyond which features are clipped
+_STEEP = 8.0  # inverse width of steps, in sd
 _LIMIT = 2.5  # noise sd by which units may be shrunk away from the draws
 _LEAST_SD = 1e-3  # of the part of a feature that the others do not explain
 
@@ -101,7 +102,8 @@ class DataFeatures:
     r"""Features of the data: directions, smooth steps along them, and their squares.
 
     Directions are the standardised numbers of :math:`x`, decorrelated symmetrically; the leading
-    principal ones if there are many.
+    principal ones if there are many. If there are more of them than parameters, they are turned so
+    that the first ones are those that the means of the draws follow.
 
     Arguments:
         mean: Means of the numbers, `(n_numbers,)`.
@@ -116,11 +118,14 @@ class DataFeatures:
     scale: Floats
 
     @classmethod
-    def fit(cls, x: Array | None, n_sims: int) -> "DataFeatures":
-        """Return the features of these data."""
+    def fit(cls, x: Array | None, means: Floats) -> "DataFeatures":
+        """Return the features of these data, for posteriors with these means."""
+        n_sims = len(means)
         numbers = _flat(x, n_sims)
         most = int(np.clip(n_sims // _SIMS_PER_FEATURE, 1, _MOST_FEATURES))
-        plain = cls(numbers.mean(axis=0), _turn(numbers, most), np.zeros((0, 0)), np.zeros(0))
+        turn = _turn(numbers, most)
+        turn = turn @ _leading((numbers - numbers.mean(axis=0)) @ turn, means)
+        plain = cls(numbers.mean(axis=0), turn, np.zeros((0, 0)), np.zeros(0))
         first, second = plain._parts(x, n_sims)
         slopes = np.linalg.pinv(first) @ second
         sd = (second - first @ slopes).std(axis=0)
@@ -137,7 +142,7 @@ class DataFeatures:
 
     def _parts(self, x: Array | None, n_sims: int) -> tuple[Floats, Floats]:
         g = np.clip((_flat(x, n_sims) - self.mean) @ self.turn, -_FAR, _FAR)
-        return np.column_stack([np.ones(n_sims), g]), np.column_stack([np.tanh(2.5 * g), g**2])
+        return np.column_stack([np.ones(n_sims), g]), np.column_stack([np.tanh(_STEEP * g), g**2])
 
 
 def _flat(x: Array | None, n_sims: int) -> Floats:
@@ -158,6 +163,17 @@ def _turn(numbers: Floats, most: int) -> Floats:
     turn = rows[keep].T / values[keep] * np.sqrt(len(numbers))
     turn = turn @ rows[keep] if numbers.shape[1] <= most else turn[:, :most]
     return turn * scale[:, None]
+
+
+def _leading(directions: Floats, means: Floats) -> Floats:
+    """Return the rotation of directions, of which the first ones follow the means, one each."""
+    n, n_dims = directions.shape[1], means.shape[1]
+    if n <= n_dims:
+        return np.eye(n)
+    about = means - means.mean(axis=0)
+    sd = about.std(axis=0)
+    turned, _, back = np.linalg.svd(directions.T @ (about * inverse(sd, sd > 0)))
+    return np.column_stack([turned[:, :n_dims] @ back, turned[:, n_dims:]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +200,9 @@ class Whitening:
     def fit(cls, held_out: Floats, x: Array | None) -> "Whitening":
         """Return units for simulations with these held-out draws and data."""
         n_sims = held_out.shape[1]
-        data = DataFeatures.fit(x, n_sims)
-        known = data(x, n_sims)
         whole, *halves = map(_moments, (held_out, held_out[::2], held_out[1::2]))
+        data = DataFeatures.fit(x, whole[0])
+        known = data(x, n_sims)
         means, log_sds = (
             Shrunk.fit(known, whole[k], (halves[0][k], halves[1][k])) for k in (0, 1)
         )
@@ -207,7 +223,7 @@ class Whitening:
         numbers = (np.column_stack([mean, log_sd]) - known @ self.own) * self.own_scale
         features = np.column_stack([known, np.clip(numbers, -_FAR, _FAR)])
         bent = self.correlations(known[:, :1], bent)
-        return Frame(mean, np.exp(log_sd), root(np.tanh(bent), n_dims), features)
+        return Frame(mean, np.exp(log_sd), cholesky(np.tanh(bent), n_dims), features)
 
     @property
     def n_features(self) -> int:
@@ -226,6 +242,19 @@ class Whitening:
         ends = np.cumsum([0, 1, n, n, n, d, d]).tolist()
         return [slice(a, b) for a, b in pairwise(ends) if b > a]
 
+    @property
+    def near(self) -> Array:
+        """Which features are a parameter's own, `(n_features, n_dims)`.
+
+        These are the constant, its mean and width, and functions of the direction of the data that
+        its mean follows most.
+        """
+        d = self.means.slopes.shape[1]
+        follows = abs(self.means.slopes[self.linear])
+        closest = (follows == follows.max(axis=0, initial=0)) & (follows > 0)
+        same = np.eye(d, dtype=bool)
+        return np.concatenate([np.ones((1, d), dtype=bool), *[closest] * 3, same, same])
+
 
 def _moments(draws: Floats) -> tuple[Floats, Floats, Floats]:
     """Return means, logarithms of sd, and Fisher's z of the correlations of draws."""
@@ -238,7 +267,7 @@ def _moments(draws: Floats) -> tuple[Floats, Floats, Floats]:
     return mean, np.log(sd), np.arctanh(np.clip(r, -0.999, 0.999))
 
 
-def root(r: Floats, n_dims: int) -> Floats:
+def cholesky(r: Floats, n_dims: int) -> Floats:
     """Return Cholesky factors of correlation matrices from their upper triangles."""
     whole = np.broadcast_to(np.eye(n_dims), (len(r), n_dims, n_dims)).copy()
     i, j = np.triu_indices(n_dims, 1)

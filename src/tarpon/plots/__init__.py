@@ -1,4 +1,4 @@
-"""Plots of results, checks, monitors and local answers. Each takes an `ax` and returns it."""
+"""Plots of results, checks, monitors, local answers, repairs; they take and return an `ax`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -15,7 +15,8 @@ from .._base.text import Estimate
 from .._base.types import Floats
 from ..verdict import normal_scores
 from ._local import along, map, near, side_by_side
-from ._shared import BAND, COLORS, DASHES, axes_of, shows, typeset
+from ._repair import mended, moved
+from ._shared import BAND, COLORS, DASHES, alike, axes_of, shows, typeset
 from .fields import example, maps, spectrum
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..sequential.monitor import Monitor
 
 __all__ = [
+    "alike",
     "along",
     "coverage",
     "difference",
@@ -34,6 +36,8 @@ __all__ = [
     "example",
     "map",
     "maps",
+    "mended",
+    "moved",
     "near",
     "one_legend",
     "pair",

@@ -22,6 +22,16 @@ def axes_of(ax: Axes | None) -> Axes:
     return plt.subplots(figsize=(4.2, 3.8), layout="constrained")[1] if ax is None else ax
 
 
+def alike(*axes: Axes, titles: Sequence[str]) -> None:
+    """Give axes the same limits, and their titles."""
+    for bounds, to in ((Axes.get_xlim, Axes.set_xlim), (Axes.get_ylim, Axes.set_ylim)):
+        low, high = zip(*(bounds(ax) for ax in axes), strict=True)
+        for ax in axes:
+            to(ax, min(low), max(high))
+    for ax, title in zip(axes, titles, strict=True):
+        ax.set_title(title)
+
+
 def shows(name: str, value: object, attributes: Sequence[str], wanted: str) -> None:
     """Raise unless an object has what is drawn of it; its class lies in a storey above."""
     if isinstance(value, type) or not all(hasattr(value, one) for one in attributes):

@@ -22,9 +22,10 @@ from ..local.where import Where
 from ..results import Result
 from . import _compared
 from ._chapter import Chapter
+from ._repaired import Repaired
 from ._svg import NOT_XML
 
-__all__ = ["card", "html", "write"]
+__all__ = ["Repaired", "card", "html", "write"]
 
 _HERE = Path(__file__).parent
 _CARD = "tarpon-card"  # the beginning of ids in a card
@@ -38,6 +39,7 @@ def write(
     commands: Sequence[str] | None = None,
     where: Where | None = None,
     near: Near | None = None,
+    repaired: Repaired | None = None,
 ) -> None:
     """Write one HTML file about checks; several are compared, the best first.
 
@@ -53,13 +55,14 @@ def write(
         commands: The command that reproduces each check; by default a line of Python.
         where: The answer of `tarpon.where`, for a section with maps; of one check only.
         near: The answer of `tarpon.near`, for a section about an observation; of one check only.
+        repaired: A repair whose checks these are, for a section about it.
 
     Example:
         >>> check = tarpon.check(tarpon.problems.zoo("narrow", rng=0), rng=0)
         >>> tarpon.report.write("report.html", check, names=["my flow"])
     """
     path = arguments.new_page(path)
-    text = html(*checks, names=names, commands=commands, where=where, near=near)
+    text = html(*checks, names=names, commands=commands, where=where, near=near, repaired=repaired)
     with replacing(path) as file:
         file.write(text.encode())
 
@@ -70,6 +73,7 @@ def html(
     commands: Sequence[str] | None = None,
     where: Where | None = None,
     near: Near | None = None,
+    repaired: Repaired | None = None,
 ) -> str:
     """Return the text of the file that `write` writes."""
     if not checks:
@@ -90,6 +94,7 @@ def html(
     text = _environment().get_template("report.html.jinja").render(
         chapters=chapters,
         compared=_compared.Compared(chapters) if len(chapters) > 1 else None,
+        repaired=repaired,
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=b64encode(sha256(script.encode()).digest()).decode(),
