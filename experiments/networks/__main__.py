@@ -73,6 +73,7 @@ def main() -> None:
         if todo not in done:
             records.append(record(*todo, given.draws))
             RECORDS.write_text(json.dumps(records, indent=1) + "\n")
+            page.write(records)
             print(*todo, records[-1]["true"], records[-1]["at_300"]["p"], flush=True)
     page.write(records)
 

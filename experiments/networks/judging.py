@@ -3,14 +3,16 @@
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from estimators import Sampler
 from problems import Array, Problem
 from scipy.spatial import KDTree
 
 import tarpon
+
+if TYPE_CHECKING:
+    from estimators import Sampler
 
 N_SIMS, N_DRAWS = 300, 300
 N_MANY, N_DRAWS_OF_MANY = 3000, 100
@@ -20,7 +22,7 @@ _K = 5  # nearest neighbour
 
 
 def judged(
-    problem: Problem, sample: Sampler, *, repairs: bool, many: bool, keep: Path | None = None
+    problem: Problem, sample: "Sampler", *, repairs: bool, many: bool, keep: Path | None = None
 ) -> dict[str, Any]:
     """Return the truth about a sampler, and what tests say, as numbers for JSON.
 
@@ -131,7 +133,7 @@ def sbi_says(sims: tarpon.Simulations) -> dict[str, float]:
     return {"tarp": float(check_tarp(*curve)[1]), "sbc": least}
 
 
-def repaired(problem: Problem, sample: Sampler) -> dict[str, Any]:
+def repaired(problem: Problem, sample: "Sampler") -> dict[str, Any]:
     """Repair with 500 simulations; return p on fresh ones, and the divergence before and after."""
     repair = tarpon.repair(sample(*problem.study(N_REPAIR, 4), N_DRAWS), rng=0)
     found = {"outcome": repair.outcome, "text": str(repair), "kept": repair.kept}
