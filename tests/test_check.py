@@ -154,7 +154,7 @@ class TestFindings:
         sims = zoo("exact", rng=0)
         with pytest.raises(ValueError, match=r"must be \(100, 200\) for draws"):
             tarpon.check(sims, scores={"a": (np.zeros((100, 199)), np.zeros(200))})
-        with pytest.raises(ValueError, match="must reduce its last axis"):
+        with pytest.raises(ValueError, match="must reduce these"):
             tarpon.check(sims, scores={"a": lambda theta, x: theta.sum()})
 
 
@@ -252,6 +252,23 @@ SENTENCES = {
     ),
     "wrong in your score “{x}”": Finding(Kind.SCORE, (), 0.01, where="{x}"),
     "wrong shape: no single number describes it": Finding(Kind.SHAPE, (), 0.01),
+    "scales below 4 cells: the draws have 0.30 [0.20, 0.40] of the power that they should": (
+        Finding(Kind.POWER, (), 0.01, size=SIZE, expected=1.0, where="scales below 4 cells")
+    ),
+    "all scales: overconfident, the truths scatter 0.30 [0.20, 0.40] times as widely as the "
+    "draws": Finding(
+        Kind.SCALES, (), 0.01, size=SIZE, direction="overconfident", where="all scales"
+    ),
+    "all scales: draws follow posterior means less than truths do; truths correlate with these "
+    "means by 0.30 [0.20, 0.40], and draws by +0.10": Finding(
+        Kind.PHASES, (), 0.01, size=SIZE, expected=0.1, where="all scales"
+    ),
+    "all scales: wrong directions; the ratio of the power along rows is 0.30 [0.20, 0.40] times "
+    "as large for truths as for draws": Finding(
+        Kind.ANISOTROPY, (), 0.01, size=SIZE, direction="along rows", where="all scales"
+    ),
+    "wrong distribution of cells: the skewness of truths is off by 0.30 [0.20, 0.40] from that "
+    "of draws": Finding(Kind.CELLS, (), 0.01, size=SIZE, unit="skewness"),
 }  # fmt: skip
 
 
@@ -745,7 +762,7 @@ class TestSizes:
         with pytest.raises(ValueError, match=r"`n_swaps` = 1000000000 would take about .* TB"):
             tarpon.check(sims, n_swaps=10**9)
         assert time.monotonic() - start < 5
-        labellings.affordable_swaps(9_999, sims)
+        labellings.affordable_swaps(9_999, sims, sims.n_dims)
 
     @pytest.mark.slow
     def test_the_memory_of_swaps_is_known_beforehand(self, monkeypatch):

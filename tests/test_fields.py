@@ -83,7 +83,7 @@ class TestHints:
             (SAMPLES.transpose(2, 3, 0, 1), r"try `samples.transpose\(2, 3, 0, 1\)`"),
             (SAMPLES[:, 0], "axis of the simulations is missing"),
             (SAMPLES.reshape(9, 20, 24), r"flat: try `samples.reshape\(9, 20, 4, 6\)`"),
-            (SAMPLES[0], r"one draw a simulation, pass `samples\[None\]`"),
+            (SAMPLES[0], r"one draw per simulation, pass `samples\[None\]`"),
             (SAMPLES[:, :, None], r"axes of length 1.*`samples.reshape\(9, 20, 4, 6\)`"),
             (SAMPLES[:, :7], "There are 7 simulations of draws but 20 truths"),
             (SAMPLES[..., :5], "draws are fields of 4 x 5, and the truths fields of 4 x 6"),

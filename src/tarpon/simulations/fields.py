@@ -166,7 +166,7 @@ def hint(got: Shape, n_sims: int, shape: Shape) -> str:
     if len(shape) > 1 and n_sims == 1 and got[1:] == shape:
         return " `theta` may have an axis too many: try `theta[0]`."
     if got == wanted:
-        return " If there is one draw a simulation, pass `samples[None]`."
+        return " If there is one draw per simulation, pass `samples[None]`."
     return (
         _about_order(got, wanted)
         or _about_axes(got, n_sims, shape)
