@@ -196,7 +196,7 @@ def _wide_patches(rejected: Rejected, p_value: float) -> list[Candidate]:
     assert field is not None
     for patch in _patches(rejected, 1):
         if field.maps is None:
-            size = rejected.effects.width_of(patch.cells)
+            size = rejected.effects.width_of(patch.cells.tolist())
         else:
             square = field.ratio(field.maps**2, patch.cells)
             size = Estimate(*np.sqrt([square.value, square.low, square.high]).tolist())

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import floor, prod
+from typing import Any
 
 import numpy as np
 
@@ -50,9 +51,9 @@ class Field:
         directions: Its contrasts of directions, those of the first band first.
         cells: Skewness and kurtosis of its cells.
         bias: Its sum in each band, if that means anything.
+        shape: The shape of a field.
         share: The share of each point in the weight of its simulation, `(n_sims, n_draws + 1)`,
             if they differ.
-        shape: The shape of a field.
         maps: The standardised residual of each cell, or of blocks of cells where these are many
             and are not parameters; None where they are.
         map_shape: The shape of these.
@@ -65,8 +66,8 @@ class Field:
     directions: Floats
     cells: Floats
     bias: Floats
-    share: Floats | None
     shape: tuple[int, ...]
+    share: Floats | None = None
     maps: Floats | None = None
     map_shape: tuple[int, ...] = ()
 
@@ -156,12 +157,10 @@ def measured(
             },
         )
     )
-    names = ("width", "follows", "mean", "directions", "cells", "bias")
-    scores = (results[name] for name in names)
-    field = Field(
-        basis.bands(sims.shape), *scores, results.get("share"), sims.shape,
-        results.get("maps"), tuple(map(len, fine)),
-    )  # fmt: skip
+    kept = {"width", "follows", "mean", "directions", "cells", "bias", "share", "maps"}
+    scores: dict[str, Any] = {name: results[name] for name in kept & results.keys()}
+    maps = tuple(map(len, fine))
+    field = Field(basis.bands(sims.shape), shape=sims.shape, map_shape=maps, **scores)
     if not coarse:
         return sims, field, dict(own)
     points = results["points"]

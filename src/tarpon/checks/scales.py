@@ -6,8 +6,8 @@ The power of a truth in a band differs from that of its draws by
 
 a wrong width, and truths that follow the mean :math:`m` of the points more or less than draws do.
 If both have the same sign, the draws have too much or too little power. If they have different
-ones, their structure is in the wrong places. If truths follow the mean as draws do, the width is
-wrong.
+ones, the mean has structure where the truths have none. If truths follow the mean as draws do, the
+width is wrong.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from .._base.text import Estimate
-from .._base.types import Floats, Ints
+from .._base.types import Array, Floats, Ints
 from .descriptions import Candidate, Rejected
 from .fields import Field
 from .flaws import Finding, Kind
@@ -122,12 +122,12 @@ class Scales:
         shifts: Floats = self.sums.moments[family][: self.sums.n_rows, 0]
         return shifts
 
-    def _fails(self, family: str) -> Floats:
+    def fails(self, family: str) -> Array:
         """Return which bands fail on their own."""
         return adjusted(abs(self._z(family))) <= self.level
 
     @cached_property
-    def _follows(self) -> Floats:
+    def _follows(self) -> Array:
         """Which bands fail since truths follow the mean differently, and not by a little."""
         field = self.field
         follows, width = (
@@ -153,11 +153,11 @@ class Scales:
         return bool(chdtrc(max(n_bands - 1, 1), (weight * about**2).sum()) > _DIFFERENT)
 
     @cached_property
-    def misplaced(self) -> Floats:
+    def misplaced(self) -> Array:
         """Which bands have structure in the wrong places."""
         follows, width = self._z("phases")[0], self._z("scales")[0]
         apart = (follows * width < 0) & (abs(width) > _CLEAR)
-        return self._follows & self._fails("scales") & apart
+        return self._follows & self.fails("scales") & apart
 
     @cached_property
     def uniform(self) -> bool:
@@ -173,7 +173,7 @@ class Scales:
         moved = (abs(follows) > _CLEAR) & (follows * power > 0)
         draws = self.field.of_draws(self.field.power).mean(axis=0)
         mean = self.field.mean.mean(axis=0) / np.maximum(draws, 1e-300)
-        wrong = self._fails("power") & (moved | (mean < _OPEN)) & ~self.misplaced
+        wrong = self.fails("power") & (moved | (mean < _OPEN)) & ~self.misplaced
         wrong |= self._follows & moved & ~self.misplaced
         if wrong.any() and not self.misplaced.any() and self._alike(self.field.power):
             return np.arange(len(wrong))
@@ -211,7 +211,7 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     scales = Scales.of(rejected)
     if scales.uniform:
         return []
-    fails = scales._fails("scales")
+    fails = scales.fails("scales")
     fails[scales.powerful] = False
     places = np.flatnonzero(fails & ~scales.misplaced)
     found = []

@@ -116,10 +116,12 @@ def size_of(finding: Finding) -> str:
             return f"the draws have {size} of the power that they should"
         case Kind.SCALES:
             return f"{direction}, the truths scatter {size} times as widely as the draws"
-        case Kind.PHASES:
+        case Kind.PHASES if size:
+            less = size.value < (finding.expected or 0.0)
+            more = "more than truths do, as if structure were in the wrong places"
             return (
-                f"the structure of the draws is in the wrong places; truths correlate with "
-                f"posterior means by {size}, and draws by {_signed(finding.expected)}"
+                f"draws follow posterior means {more if less else 'less than truths do'}; truths "
+                f"correlate with these means by {size}, and draws by {_signed(finding.expected)}"
             )
         case Kind.ANISOTROPY:
             return (
