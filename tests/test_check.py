@@ -115,6 +115,20 @@ class TestFindings:
         assert 0.45 < wrong.size.low < 0.6 < wrong.size.high < 0.65
         assert abs(wrong.expected) < 0.05
 
+    def test_a_flaw_without_a_name_is_sized_by_regions_around_the_centre(self):
+        def spiked(sd, *shape):
+            narrow = rng.uniform(size=(*shape, 1)) < 0.5
+            return np.where(narrow, sd, 1.0) * rng.normal(size=(*shape, 2))
+
+        # A spike that is twice as wide as it should be, as networks draw it.
+        rng = np.random.default_rng(0)
+        truths = spiked(0.1, 300)
+        found = tarpon.check(spiked(0.2, 100, 300), truths, n_swaps=199, rng=0)
+        wrong = the(Kind.SHAPE, found)
+        assert (wrong.unit, wrong.expected) == ("share of the truths", 0.2)
+        # 20 % of the draws and 43 % of the truths lie within 0.195 of the true centre.
+        assert 0.2 < wrong.size.low < 0.43
+
     def test_ignoring_the_data_needs_the_data_to_be_seen(self):
         seen = check("prior", n_dims=2)
         assert seen.findings[0].kind is Kind.IGNORES_DATA
@@ -269,6 +283,8 @@ SENTENCES = {
     ),
     "wrong distribution of cells: the skewness of truths is off by 0.30 [0.20, 0.40] from that "
     "of draws": Finding(Kind.CELLS, (), 0.01, size=SIZE, unit="skewness"),
+    "wrong shape: the 20% of the draws nearest to their centre surround 30% [20%, 40%] of the "
+    "truths": Finding(Kind.SHAPE, (), 0.01, size=SIZE, expected=0.2),
 }  # fmt: skip
 
 

@@ -141,6 +141,11 @@ def size_of(finding: Finding) -> str:
             )
         case Kind.SCORE if direction:
             return f"truths differ from draws most in {direction}"
+        case Kind.SHAPE if size:
+            return (
+                f"the {finding.expected:.0%} of the draws nearest to their centre surround "
+                f"{size.percent()} of the truths"
+            )
         case Kind.OUTSIDE if size:
             return (
                 f"{size.percent()} of the truths lie beyond all draws, not {finding.expected:.1%}"
