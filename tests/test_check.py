@@ -715,10 +715,10 @@ class TestSizes:
 
     def test_swaps_that_do_not_fit_into_memory_are_refused_at_once(self):
         sims = zoo("exact", n_dims=3, rng=0)
-        start = time.monotonic()
+        start = time.process_time()
         with pytest.raises(ValueError, match=r"`n_swaps` = 1000000000 would take about .* TB"):
             tarpon.check(sims, n_swaps=10**9)
-        assert time.monotonic() - start < 5
+        assert time.process_time() - start < 5
         labellings.affordable_swaps(9_999, sims)
 
     @pytest.mark.slow
