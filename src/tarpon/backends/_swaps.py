@@ -16,7 +16,7 @@ from .._base.types import Array, Ints
 from . import _few_swaps
 
 # Numbers that NumPy adds up, or ranks, before loading the kernels would have been quicker.
-_FEW_ADDED, _FEW_RANKED = 2**23, 2**22
+_FEW_ADDED, _FEW_RANKED = 2**22, 2**22
 _ROWS_SHARED = 128
 _CACHED, _SIMS_CACHED = 2**18, 128  # numbers, and simulations, that a cache holds
 
@@ -199,7 +199,7 @@ def add_moments(scores: Array, slots: Array, moments: Array, sums: Array) -> Non
 
 def mean_moments(scores: Array, moments: Array) -> Array:
     """Return the moments of normal scores `(n_sims, n_all, n_scores)`, averaged over the last."""
-    if scores.size < _FEW_RANKED:
+    if 8 * scores.size < _FEW_ADDED:
         return _few_swaps.mean_moments(scores, moments)
     from . import _swap_kernels
 
