@@ -307,7 +307,7 @@ class TestDeath:
         os.killpg(parent.pid, signal.SIGINT)
         _, error = parent.communicate(timeout=600)
         (tmp_path / "go").touch()
-        assert parent.returncode == 130
+        assert parent.returncode == 130, error
         said = re.search(
             r"stopped: (\d+) simulations are in '.*'. The same command resumes", error
         )
@@ -359,6 +359,34 @@ class TestInterrupts:
         with pytest.raises(KeyboardInterrupt), interrupts.remembered():
             signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_ctrl_c_waits_for_the_compiler(self):
+        compiler = {"__name__": "llvmlite.binding", "signal": signal}
+        exec("def compiles(): signal.raise_signal(signal.SIGINT)", compiler)
+        with interrupts.remembered() as stop_if_asked:
+            compiler["compiles"]()
+            with pytest.raises(KeyboardInterrupt):
+                stop_if_asked()
+
+    def test_ctrl_c_while_a_process_starts_is_held_back_from_both(self):
+        code = (
+            "import os, signal\n"
+            "from tarpon._base import interrupts\n"
+            "os.kill(os.getpid(), signal.SIGINT)\n"
+            "interrupts.forget()\n"
+            "print('begins')\n"
+            "os.kill(os.getpid(), signal.SIGINT)\n"
+        )
+        run = partial(subprocess.run, [sys.executable, "-c", code], capture_output=True)
+        ended = interrupts.held()
+        ended.__enter__()
+        signal.raise_signal(signal.SIGINT)
+        held = run(check=False)
+        with pytest.raises(KeyboardInterrupt):
+            ended.__exit__(None, None, None)
+        assert held.stdout == b"begins\n"
+        assert b"KeyboardInterrupt" in held.stderr  # what comes later is no longer held back
+        assert not run(check=False).stdout  # the twin
 
     def test_other_threads_and_handlers_are_left_alone(self):
         def handlers():

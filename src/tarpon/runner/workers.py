@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 from threadpoolctl import threadpool_limits
 
-from .._base import optional
+from .._base import interrupts, optional
 from .._base.arrays import Results
 from .._base.pools import Pool
 from .problem import Source, simulated, where
@@ -167,7 +167,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, there = context.Pipe()
         self.process: BaseProcess = context.Process(target=_work, args=(there, task))
-        self.process.start()
+        with interrupts.held():
+            self.process.start()
         there.close()
         self.began, self.alive = False, True
         self.given: deque[int] = deque()  # the first one is running
@@ -237,6 +238,7 @@ def _work(pipe: Connection, task: bytes) -> None:
         os.setpgid(0, 0)  # Ctrl-C must reach the main program only
     else:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupts.forget()
     os.dup2(2, 1)  # the output is for the main program only, too
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = "1"  # the other processors run other simulations
