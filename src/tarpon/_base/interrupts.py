@@ -27,7 +27,9 @@ def remembered() -> Iterator[Callable[[], None]]:
             signal.default_int_handler(number, frame)
 
     def stop_if_asked() -> None:
+        nonlocal asked
         if asked:
+            asked = False
             raise KeyboardInterrupt
 
     ours = threading.current_thread() is threading.main_thread()
