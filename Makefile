@@ -1,7 +1,7 @@
 PY ?= python3
 BIN := .venv/bin
 
-.PHONY: demo docs figures test test-fast test-interop test-release lint coverage peers mutants clean
+.PHONY: demo docs figures test test-fast test-interop test-release lint coverage peers mutants trial clean
 
 # The package and what it needs alone; where the tools of development are, they serve too.
 DEMO := $(if $(wildcard .venv/.stamp),.venv,.venv-demo)
@@ -45,6 +45,11 @@ peers: .venv-peers/.stamp
 # missing there fails. Small networks are many times as slow on two threads of a busy machine.
 test-interop: .venv-interop/.stamp
 	KERAS_BACKEND=torch .venv-interop/bin/python -m pytest -q -n 2 --dist loadfile --interop $(INTEROP)
+
+# Trains estimators that are not in experiments/networks/networks.json yet, tests them, and writes
+# docs/networks.md. It can be stopped, and resumes after the last network.
+trial: .venv-interop/.stamp
+	nice -n 19 .venv-interop/bin/python experiments/networks
 
 # The lines that tests run, in all their processes and in both environments. Kernels are compiled
 # anew, or what builds them would not run.

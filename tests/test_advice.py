@@ -13,7 +13,7 @@ from scipy.stats import binom
 import tarpon
 from tarpon.checks import mistakes
 from tarpon.checks.advice import _USUAL
-from tarpon.checks.flaws import Kind
+from tarpon.checks.flaws import Finding, Kind
 from tarpon.checks.mistakes import Cause
 from tarpon.checks.slopes import FACTORS, slope
 
@@ -192,8 +192,11 @@ class TestReading:
         assert set(_USUAL) == set(Kind)
         headings = re.findall("^#+ (.*)$", (ROOT / "docs" / "next.md").read_text(), re.MULTILINE)
         anchors = {heading.lower().replace(" ", "-") for heading in headings}
-        assert {anchor for _, _, anchor in _USUAL.values()} <= anchors
         assert {cause.value.replace(" ", "-") for cause in Cause} <= anchors
+        for kind in Kind:
+            page, _, anchor = Finding(kind, (), 0.01).page.partition("#")
+            assert (ROOT / page).exists()
+            assert not anchor or anchor in anchors
 
     def test_findings_with_the_same_causes_share_them(self):
         several = tarpon.check(tarpon.problems.zoo("truncated", rng=1), n_swaps=199, rng=0)

@@ -97,6 +97,14 @@ class TestFindings:
         for parameter in found.parameters:
             assert parameter.width.low - 0.03 < 1 / factor < parameter.width.high + 0.03
 
+    def test_tails_are_as_light_as_can_be(self):
+        rng = np.random.default_rng(0)
+        theta = rng.choice([-1.0, 1.0], size=(200, 1)) + 0.1 * rng.normal(size=(200, 1))
+        check = tarpon.check(rng.normal(size=(100, 200, 1)), theta, rng=0, n_swaps=199)
+        wrong = the(Kind.TAILS, check)
+        assert wrong.size.low == -2.0  # the excess kurtosis of two values
+        assert -2.0 <= wrong.size.value <= wrong.size.high < -1.0
+
     def test_a_wrong_correlation_is_named_with_its_pair(self):
         rng = np.random.default_rng(0)
         theta, samples = rng.normal(size=(400, 5)), rng.normal(size=(100, 400, 5))
@@ -181,11 +189,17 @@ SENTENCES = {
     "have a skewness of 0.30 [0.20, 0.40] among them": Finding(
         Kind.SKEWED, ("mass",), 0.01, size=SIZE, direction="below"
     ),
-    "wrong tails: the tails of the draws are too heavy; the truths have an excess kurtosis of "
-    "0.30 [0.20, 0.40] among them": Finding(Kind.TAILS, (), 0.01, size=SIZE, direction="heavy"),
+    "wrong tails: the tails of the draws are too heavy, or the draws fill a gap between modes; "
+    "the truths have an excess kurtosis of 0.30 [0.20, 0.40] among them": Finding(
+        Kind.TAILS, (), 0.01, size=SIZE, direction="heavy"
+    ),
+    "wrong tails in mass: the tails of the draws are too light, or the draws are too few in the "
+    "middle; the truths have an excess kurtosis of 0.30 [0.20, 0.40] among them": Finding(
+        Kind.TAILS, ("mass",), 0.01, size=SIZE, direction="light"
+    ),
     "bias of mass depends on x[1]: the draws lie 0.30 [0.20, 0.40] posterior sd below the truths "
-    "where that is lowest, and where they should where it is highest (thirds of the "
-    "simulations)": Finding(
+    "where that is lowest, and within 0.30 posterior sd of the truths where it is highest (thirds "
+    "of the simulations)": Finding(
         Kind.BIAS_BY_DATA, ("mass",), 0.01, size=SIZE, where="x[1]", trend=trend("bias", "mass")
     ),
     "width depends on its posterior mean: the truths scatter -0.30 [-0.40, -0.20] times as widely "
@@ -411,6 +425,17 @@ class TestIgnoringTheData:
     def test_draws_that_are_the_same_for_all_are_warned_of(self):
         assert "uncorrelated with the truths" in " ".join(self.study(followed=False).warnings)
 
+    def test_draws_that_follow_the_size_alone_are_not(self):
+        rng = np.random.default_rng(0)
+        theta = rng.normal(size=(300, 1))
+        size = abs(theta) + 0.1 * rng.normal(size=theta.shape)
+        draws = rng.choice([-1, 1], size=(100, 300, 1)) * (
+            size + 0.1 * rng.normal(size=(100, 300, 1))
+        )
+        check = tarpon.check(draws, theta, x=size, rng=0, n_swaps=99)
+        assert abs(check.parameters[0].recovery) < 0.2
+        assert check.warnings == ()
+
 
 class TestAFewBadParameters:
     def widths(self, factors, seed=0):
@@ -532,8 +557,9 @@ class TestOutcome:
         assert re.search(r"A pass needs (about|at least) \d+ simulations", str(few))
         assert "tarpon.plan(" in str(few)
 
-    def test_long_tails_do_not_make_twenty_simulations_enough(self):
-        points = np.random.default_rng(0).standard_cauchy(size=(201, 200, 5))
+    def test_sharp_edges_do_not_make_twenty_simulations_enough(self):
+        """A shift across an edge is seen at once; other errors are not."""
+        points = np.exp(np.random.default_rng(0).normal(size=(201, 200, 5)))
         few = tarpon.check(points[1:, :20], points[0, :20], rng=0)
         assert few.p_value > 1e-2
         assert few.detectable.bias <= 0.5

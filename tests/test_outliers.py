@@ -40,6 +40,7 @@ class TestSizes:
             assert one.bias.value == pytest.approx(right.bias.value, abs=0.02)
             assert one.width.value == pytest.approx(right.width.value, rel=0.02)
             assert one.recovery == pytest.approx(right.recovery, abs=0.01)
+        assert found.detectable.bias == pytest.approx(clean.detectable.bias, rel=0.2)
         assert not Gate(max_bias=0.3, max_width_error=0.2).failures(found)
 
     def test_they_are_warned_of_with_the_truths_that_are(self):

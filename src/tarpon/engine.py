@@ -82,7 +82,7 @@ class Engine:
 
     @property
     def _folders(self) -> tuple[Path, ...]:
-        """The folders of results, of which there are some or none."""
+        """The folders of results; empty if none is kept."""
         if self.resume is None:
             return ()
         given: Any = self.resume if isinstance(self.resume, list | tuple) else [self.resume]

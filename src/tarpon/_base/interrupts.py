@@ -1,13 +1,13 @@
-"""Ctrl-C that is not lost."""
+"""Ctrl-C that is not lost, and that reaches the main program only."""
 
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from types import FrameType
 
-_BUILDERS = {"importlib", "llvmlite", "numba"}
-_CAN_HOLD = hasattr(signal, "pthread_sigmask")
+_MASKS = hasattr(signal, "pthread_sigmask")
 
 
 @contextmanager
@@ -15,21 +15,19 @@ def remembered() -> Iterator[Callable[[], None]]:
     """Yield a function that raises `KeyboardInterrupt` if Ctrl-C was pressed since the beginning.
 
     Python discards exceptions that are raised in callbacks from C, such as those of Numba's
-    compiler, and Ctrl-C with them. Loops that run for long therefore call this function; imports
-    and the compiler are not interrupted.
+    compiler, and Ctrl-C with them. So nothing is raised at once: loops that wait for others call
+    this function again and again. A second Ctrl-C is raised wherever it arrives.
     """
     asked = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        asked = True
-        if not _builds(frame):
+        if asked:
             signal.default_int_handler(number, frame)
+        asked = True
 
     def stop_if_asked() -> None:
-        nonlocal asked
         if asked:
-            asked = False
             raise KeyboardInterrupt
 
     ours = threading.current_thread() is threading.main_thread()
@@ -39,32 +37,17 @@ def remembered() -> Iterator[Callable[[], None]]:
     signal.signal(signal.SIGINT, interrupt)
     try:
         yield stop_if_asked
-        stop_if_asked()
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _builds(frame: FrameType | None) -> bool:
-    """Return whether a frame, or one that called it, imports a module or compiles a kernel."""
-    while frame is not None:
-        if str(frame.f_globals.get("__name__")).partition(".")[0] in _BUILDERS:
-            return True
-        frame = frame.f_back
-    return False
-
-
 @contextmanager
-def held() -> Iterator[None]:
-    """Hold back Ctrl-C until the end, also from processes that are started meanwhile.
-
-    Those call `forget` when they are ready for it. Windows cannot hold it back.
-    """
-    if not _CAN_HOLD:
+def held_back() -> Iterator[None]:
+    """Hold Ctrl-C back, also in processes that are started meanwhile, until they `forget` it."""
+    if not _MASKS:
         yield
         return
-    from multiprocessing import resource_tracker
-
-    resource_tracker.ensure_running()  # or the first process starts it, and ends the holding
+    resource_tracker.ensure_running()  # which would let Ctrl-C through
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -73,8 +56,7 @@ def held() -> Iterator[None]:
 
 
 def forget() -> None:
-    """Forget Ctrl-C that was held back from this process, and hold back no more."""
-    if _CAN_HOLD:
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ignore Ctrl-C from now on, and one that was held back."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if _MASKS:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        signal.signal(signal.SIGINT, handler)

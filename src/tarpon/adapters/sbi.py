@@ -49,8 +49,8 @@ def from_sbi(
     the observations of such a batch are repeated one by one, and those that time out are reported.
     The share of that mass is estimated for every observation of a `DirectPosterior`, from a few
     draws of the network: log-densities are divided by what is left, a constant per observation
-    that changes no rank, and leaks of more than 1 % are warned of, here and by `check`. The chains
-    of an `MCMCPosterior` are thinned to their effective sample size.
+    that changes no rank, and leaks of more than 1 % trigger a warning, here and in `check`. The
+    chains of an `MCMCPosterior` are thinned to their effective sample size.
 
     Arguments:
         posterior: Posterior that `build_posterior` returned, of any kind that can sample at any

@@ -25,7 +25,7 @@ from ..simulations import (
     without,
 )
 from ..simulations.stored import Stored
-from . import comparing, families, labellings, learned, mistakes, power, swaps
+from . import comparing, families, labellings, learned, mistakes, outliers, power, swaps
 from .advice import advise
 from .answers import CLEAR, Check, Family
 from .evidence import Evidence, marginal_p_values
@@ -123,7 +123,8 @@ def _checked(
         judged.extend(learned.judged(judges, sims, known, learn))
 
     few, energy = Few.of(sims), comparing.Energy.of(sims, truths)
-    before, plants = judge if judges else None, power.Errors.of(sims.n_dims, plant)
+    before = judge if judges else None
+    plants = power.Errors.of(sims.n_dims, plant, outlying=outliers.are_there(sims))
     sums = families.swapped(
         sims if ranked else without(sims, "x"),
         {name: _region(score, sims) for name, score in ranked.items()},

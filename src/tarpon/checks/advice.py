@@ -63,7 +63,7 @@ def advise(
     told = [_of_mistake(mistake, names) for mistake in found]
     if whole := [advice for advice in told if advice.cause in _WHOLE]:
         return tuple(whole)  # explains all that is found
-    usual: dict[tuple[str, str, str], Finding] = {}
+    usual: dict[tuple[str, str], Finding] = {}
     for finding in findings:
         usual.setdefault(_USUAL[finding.kind], finding)
     return (*told, *(_of_finding(finding) for finding in usual.values()))
@@ -109,11 +109,9 @@ def _of_mistake(mistake: Mistake, names: Sequence[str]) -> Advice:
 
 
 def _of_finding(finding: Finding) -> Advice:
-    causes, following, anchor = _USUAL[finding.kind]
-    return Advice(
-        finding.kind, finding.parameters, {}, f"Usual causes: {causes}", following,
-        f"{PAGE}#{anchor}",
-    )  # fmt: skip
+    causes, following = _USUAL[finding.kind]
+    evidence = f"Usual causes: {causes}"
+    return Advice(finding.kind, finding.parameters, {}, evidence, following, finding.page)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -197,40 +195,28 @@ _CONFUSED = {
 _SHAPE = (
     "an estimator that is not flexible enough, or has not converged",
     "Train longer or on more simulations, then use a more flexible estimator",
-    "shape",
 )
 _BY_DATA = (
     "too little training where observations are rare, or summaries that miss something",
     'Look at the trend in `check.report("report.html")`, and train on more such observations',
-    "depends-on-the-data",
 )
 _TOGETHER = (
     "draws of each parameter on its own, or an estimator that is not flexible enough",
     "Draw all parameters jointly, and use a more flexible estimator",
-    "correlations",
-)
-_UNUSED = (
-    "a network that has not learned from the data, summaries that lose them, or draws that belong "
-    "to another observation",
-    "Compare the posteriors of two very different observations",
-    "ignores-the-data",
 )
 _USUAL = {
     Kind.BIASED: (
         "a prior or a simulator that differs between training and test, or too little training",
         "Compare the prior of the truths with that of the estimator, then `check.plot()`",
-        "biased",
     ),
     Kind.OVERCONFIDENT: (
         "raw or unconverged chains, too little training, or noise that was left out",
         "Thin draws of chains with `tarpon.adapters.chains.thin`; otherwise train on more "
         "simulations, or average several estimators",
-        "overconfident",
     ),
     Kind.UNDERCONFIDENT: (
         "too little training, data that are used in part, or a temperature above one",
         "Train longer, with better summaries of the data",
-        "underconfident",
     ),
     Kind.SKEWED: _SHAPE,
     Kind.TAILS: _SHAPE,
@@ -238,34 +224,36 @@ _USUAL = {
     Kind.OUTLIERS: (
         "draws that diverged, or an estimator that is unstable for some observations",
         "Look at the simulations with such draws, and remove divergent chains",
-        "outliers",
     ),
     Kind.OUTSIDE: (
         "modes or tails that the sampler does not reach",
         "Run more chains from different starts, or train on more simulations",
-        "shape",
     ),
     Kind.BIAS_BY_DATA: _BY_DATA,
     Kind.WIDTH_BY_DATA: _BY_DATA,
     Kind.CORRELATION_BY_DATA: _BY_DATA,
-    Kind.IGNORES_DATA: _UNUSED,
-    Kind.UNUSED_DATA: _UNUSED,
+    Kind.IGNORES_DATA: (
+        "a network that has not learned from the data, summaries that lose them, or draws that "
+        "belong to another observation",
+        "Compare the posteriors of two very different observations",
+    ),
+    Kind.UNUSED_DATA: (
+        "summaries that lose information, masks, data in different units, or too little training",
+        "Look for these data in what the estimator is given, then train longer",
+    ),
     Kind.CORRELATION: _TOGETHER,
     Kind.COMBINATION: _TOGETHER,
     Kind.DEPENDENCE: _TOGETHER,
     Kind.ROUNDED: (
         "draws or truths that were rounded, or stored in fewer digits",
         "Store both in the same precision, and check again",
-        "rounded",
     ),
     Kind.VALUES: (
         "classes that are rarer in training than in the prior, or an overfitted classifier",
         "Look at `check.to_frame(\"values\")`, and train with the prior's shares",
-        "values",
     ),
     Kind.SCORE: (
         "an error in the quantity that this score measures",
         "Draw that quantity for truths and draws side by side",
-        "your-own-score",
     ),
 }  # fmt: skip

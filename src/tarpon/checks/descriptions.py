@@ -22,6 +22,7 @@ from .trends import Trends, label
 from .values import off
 
 _ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all parameters
+_LEAST_KURTOSIS = -2.0  # of two values with half of the probability each
 _DIFFERENT = 0.01  # the p-value from which on errors of parameters are not all the same
 
 
@@ -208,7 +209,7 @@ def tails(rejected: Rejected, p_value: float) -> list[Candidate]:
     k = int(np.argmax(abs(fourth[0])))
     everywhere = in_others(fourth, k)
     each = np.sqrt(24.0) * rejected.remaining.moments[3]
-    size = _mean(each.mean(axis=1) if everywhere else each[:, k])
+    size = _at_least(_LEAST_KURTOSIS, _mean(each.mean(axis=1) if everywhere else each[:, k]))
     finding = Finding(
         Kind.TAILS, () if everywhere else rejected.names(k), p_value,
         size=size, unit="excess kurtosis of the truths among the draws", expected=0.0,
@@ -241,6 +242,11 @@ def _mean(values: Floats) -> Estimate:
     """Return a mean with its interval."""
     mean, half = float(values.mean()), float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
     return Estimate(mean, mean - half, mean + half)
+
+
+def _at_least(bound: float, size: Estimate) -> Estimate:
+    """Return a size that cannot be less than a bound."""
+    return Estimate(*(max(end, bound) for end in (size.value, size.low, size.high)))
 
 
 def rounded(rejected: Rejected, p_value: float) -> list[Candidate]:

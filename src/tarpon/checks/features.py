@@ -285,7 +285,7 @@ def _is_wide(data: Array) -> bool:
 def _principal_of_wide(data: Array, guiding: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the leading principal components of standardised columns, a few of them at a time.
 
-    They are the leading eigenvectors of the products of rows, of which there are few.
+    They are the leading eigenvectors of the matrix of products of rows, which is small.
     """
     flat = data.reshape(len(data), -1)
     step = max(1, _ROW_BYTES // (8 * len(flat)))

@@ -30,6 +30,27 @@ class Kind(StrEnum):
     SHAPE = "wrong shape"
 
 
+_PAGES = {
+    Kind.BIASED: "biased",
+    Kind.OVERCONFIDENT: "overconfident",
+    Kind.UNDERCONFIDENT: "underconfident",
+    Kind.SKEWED: "skew",
+    Kind.TAILS: "tails",
+    Kind.OUTLIERS: "outliers",
+    Kind.BIAS_BY_DATA: "bias-by-data",
+    Kind.WIDTH_BY_DATA: "width-by-data",
+    Kind.IGNORES_DATA: "ignores-the-data",
+    Kind.UNUSED_DATA: "part-of-the-data",
+    Kind.CORRELATION: "correlation",
+    Kind.CORRELATION_BY_DATA: "correlation",
+    Kind.COMBINATION: "correlation",
+    Kind.DEPENDENCE: "correlation",
+    Kind.ROUNDED: "rounded",
+    Kind.OUTSIDE: "modes",
+    Kind.SHAPE: "modes",
+}
+
+
 @dataclass(frozen=True)
 class Trend:
     """How an error changes along a feature of the data, or along a posterior mean or width.
@@ -92,6 +113,12 @@ class Finding:
     where: str | None = None
     sizes: tuple[Estimate, ...] = ()
     trend: Trend | None = None
+
+    @property
+    def page(self) -> str:
+        """The page of the documentation about the flaw: its look, its causes and its cure."""
+        own = {Kind.VALUES: "next.md#values", Kind.SCORE: "next.md#your-own-score"}
+        return f"docs/{own.get(self.kind) or f'flaws/{_PAGES[self.kind]}.md'}"
 
     def cells(self) -> dict[str, str]:
         """Return its row in the table that `check.findings` prints, by column."""

@@ -119,6 +119,19 @@ def _of_block(block: Block) -> Windows:
     return Windows.of(block.pooled, block.centre, block.spread, weights)
 
 
+def spread(block: Block) -> Array:
+    """Return the standard deviations of points without their outliers, `(n_block, n_dims)`."""
+    points = double(block.pooled)
+    weights = block.weights if block.weighted else np.ones(tuple(points.shape[:2]))
+    share = to_device_of((weights / weights.sum(axis=0))[..., None], points)
+    left, outlying = without(points, share, block.centre, block.spread, weighted=block.weighted)
+    if not outlying.any():
+        return block.spread
+    mean = (left * points).sum(axis=0)
+    sd = (left * (points - mean) ** 2).sum(axis=0) ** 0.5
+    return namespace(sd).where(sd > 0, sd, 1.0)
+
+
 def without(
     draws: Array, share: Array, mean: Array, sd: Array, *, weighted: bool
 ) -> tuple[Array, Floats]:

@@ -224,8 +224,13 @@ class Effects:
         return (self.mean.var(axis=0) > _CLEAR * noise) | widths
 
     def recovered(self) -> Array:
-        """Return for which parameters the means of the draws follow the truths beyond noise."""
-        return _correlations(self.mean, self.truth) > _CLEAR / np.sqrt(len(self.truth))
+        """Return for which parameters the draws follow the truths beyond noise.
+
+        By their means; or, of posteriors with modes at both signs of a number, by their widths.
+        """
+        size = abs(self.truth - np.median(self.truth, axis=0))
+        follows = np.maximum(_correlations(self.mean, self.truth), _correlations(self.sd, size))
+        return follows > _CLEAR / np.sqrt(len(self.truth))
 
     def subset(self, sims: Ints) -> "Effects":
         """Return the effects of some simulations only."""

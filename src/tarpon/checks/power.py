@@ -15,6 +15,7 @@ from .._base.arrays import double, host, in_order, kind, namespace, to_device_of
 from .._base.types import Array, Floats, Ints
 from ..simulations import lattices
 from ..simulations.blocks import Block
+from . import outliers
 from .families import moment_families, weights
 from .statistics import row_p_values, totals
 from .swaps import Sums
@@ -23,7 +24,7 @@ BIASES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 NARROWINGS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)  # logarithms of a factor
 CAUGHT = 0.9
 # What a study must be able to see before a pass means anything; with fewer simulations not even
-# normal posteriors allow for that, and long tails only seem to, since they inflate the sd.
+# normal posteriors allow for that. Sharp edges only seem to: shifts across them are seen at once.
 TELLING_BIAS, TELLING_WIDTH, FEWEST_TELLING = 0.5, 0.3, 50
 _N_PLAYS = 3
 _N_NOISE = 100  # swaps that are moved, or fewer where there are many parameters:
@@ -40,16 +41,18 @@ class Errors:
 
     Arguments:
         shifted: The parameter that is shifted in each of the plays.
+        outlying: Whether points may be outliers, which sd leave out.
     """
 
     shifted: Ints
+    outlying: bool = False
     n_plays: int = _N_PLAYS
     n_extra: int = _N_PLAYS * (len(BIASES) + len(NARROWINGS))
 
     @classmethod
-    def of(cls, n_dims: int, rng: Generator) -> "Errors":
+    def of(cls, n_dims: int, rng: Generator, *, outlying: bool = False) -> "Errors":
         """Return errors in which any of the parameters may be the one that is shifted."""
-        return cls(rng.integers(n_dims, size=cls.n_plays))
+        return cls(rng.integers(n_dims, size=cls.n_plays), outlying)
 
     def points(self, block: Block, played: Ints) -> Array:
         """Return the played draws as they look when all others are shifted or narrowed."""
@@ -60,7 +63,8 @@ class Errors:
         sizes = to_device_of(np.repeat(BIASES, self.n_plays), truths)
         at = np.tile(self.shifted, len(BIASES))
         every = np.arange(len(biased))
-        biased[every, :, at] -= sizes[:, None] * block.spread[:, at].T
+        spread = outliers.spread(block) if self.outlying else block.spread
+        biased[every, :, at] -= sizes[:, None] * spread[:, at].T
         factors = to_device_of(np.exp(np.repeat(NARROWINGS, self.n_plays)), truths)[:, None, None]
         narrow[...] = block.centre + factors * (narrow - block.centre)
         for sim, dim in zip(*np.nonzero(_discrete(pooled)), strict=True):

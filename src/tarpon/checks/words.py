@@ -79,9 +79,13 @@ def size_of(finding: Finding) -> str:
                 f"truths have a skewness of {size} among them"
             )
         case Kind.TAILS:
+            # Ranks do not tell these two apart: both take truths from the middle to its sides.
+            other = (
+                "fill a gap between modes" if direction == "heavy" else "are too few in the middle"
+            )
             return (
-                f"the tails of the draws are too {direction}; the truths have an excess kurtosis "
-                f"of {size} among them"
+                f"the tails of the draws are too {direction}, or the draws {other}; the truths "
+                f"have an excess kurtosis of {size} among them"
             )
         case Kind.OUTLIERS if size:
             return (
@@ -174,9 +178,9 @@ def _signed(value: float | None) -> str:
 
 
 def _side(bias: Estimate) -> str:
-    """Return how far the draws lie from the truths, and on which side."""
+    """Return how far the draws lie from the truths, and on which side if that is known."""
     if bias.low <= 0 <= bias.high:
-        return "where they should"
+        return f"within {max(-bias.low, bias.high):.2f} posterior sd of the truths"
     return f"{unsigned(bias)} posterior sd {'above' if bias.value > 0 else 'below'} the truths"
 
 
@@ -297,7 +301,9 @@ def learned(check: "Check") -> str:
 
 def _contracts(parameter: "Parameter") -> str:
     size = parameter.contraction
-    return f"contracts by {size:.0%}" if size >= -1 else "is far wider than the truths"
+    if size < -1:
+        return "is far wider than the truths"
+    return f"contracts by {size:.0%}" if size >= 0.005 else "does not contract"
 
 
 def needed(check: "Check") -> str:

@@ -48,7 +48,7 @@ def repair(
     share: float, theta: Path | None, on_invalid: str, level: float, n_swaps: int,
     rng: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Repair posteriors on some simulations, and prove it on the others.
+    """Repair posteriors, and prove it on unseen simulations.
 
     FILE contains simulations. The exit status is 1 if posteriors are still inaccurate, or cannot
     be repaired; draws of posteriors that cannot be repaired are not written.

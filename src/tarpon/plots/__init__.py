@@ -185,6 +185,7 @@ def effects(check: "Check", *, ax: "Axes | None" = None) -> "Axes":
         ecolor=COLORS[5],
     )  # fmt: skip
     ax.set(xlabel="Bias of the draws / posterior sd")
+    ax.locator_params(axis="x", nbins=6)  # or labels such as −0.125 touch each other
     ax.set(ylabel="Scatter of the truths / width of the draws")
     off = [max(_distance(b, 0.0), _distance(w, 1.0)) for b, w in zip(bias, width, strict=True)]
     worst = [int(k) for k in np.argsort(off)[::-1][:_MOST_LABELS]]

@@ -300,6 +300,7 @@ def _simulate(
             watch.follow(book)
             if tell is not None:
                 tell(watch.stage(book), len(book.results), book.n_sims)
+        stop_if_asked()
 
 
 def _hand_out(crew: Crew, book: Book) -> None:

@@ -167,7 +167,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, there = context.Pipe()
         self.process: BaseProcess = context.Process(target=_work, args=(there, task))
-        with interrupts.held():
+        with interrupts.held_back():
             self.process.start()
         there.close()
         self.began, self.alive = False, True
@@ -234,11 +234,9 @@ def _kill(process: BaseProcess) -> None:
 
 def _work(pipe: Connection, task: bytes) -> None:
     """Run the simulations that the pipe delivers until it closes, in a worker process."""
+    interrupts.forget()  # Ctrl-C must reach the main program only
     if _GROUPS:
-        os.setpgid(0, 0)  # Ctrl-C must reach the main program only
-    else:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    interrupts.forget()
+        os.setpgid(0, 0)
     os.dup2(2, 1)  # the output is for the main program only, too
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = "1"  # the other processors run other simulations

@@ -480,7 +480,7 @@ def with_warning(sims: Simulations, said: str) -> Simulations:
 
 
 def warnings_of(sims: Simulations) -> tuple[str, ...]:
-    """Return what adapters warned of when they made the simulations."""
+    """Return the warnings of the adapter that made the simulations."""
     return sims._warnings
 
 

@@ -22,7 +22,7 @@ _CHAIN_BYTES = 2**24
 _LAG = 0.1  # the correlation of neighbouring draws from which they do
 _LAGS = 256  # the longest distance of draws that are compared: the number of walkers, say
 _LAG_PARAMETERS = 8  # in which draws that are further apart than neighbours are compared
-_REPEATED = 0.01  # the share of draws that repeat another from which they are warned of
+_REPEATED = 0.01  # of the draws, from which on repeats trigger a warning
 
 
 def warn_if_square_and_swapped(samples: Array) -> None:

@@ -94,7 +94,7 @@ def accepted(log_weights: Array, rng: Generator) -> Floats:
 
 
 def dense(given: Mapping[str, Any], offsets: ArrayLike | None) -> dict[str, Any]:
-    """Return draws that came as one array a simulation in one array for all.
+    """Return draws that are given as one array per simulation as a single array.
 
     Those of simulations with fewer draws are filled up with the mean of the simulation's points,
     which changes neither the box nor the centre of anything, at weight zero.
@@ -131,7 +131,7 @@ _NOTHING = {"log_prob_samples": 0.0, "log_weights": -np.inf}
 def _rows(
     name: str, given: Any, theta: ArrayLike, offsets: ArrayLike | None
 ) -> Sequence[Array] | None:
-    """Return one array a simulation, or None if all came in one."""
+    """Return one array per simulation, or None if a single one was given."""
     if offsets is not None:
         flat, ends = shapes.array(name, given), shapes.offsets(offsets, len(theta))
         if flat.shape[:1] != (ends[-1],):
@@ -146,7 +146,7 @@ def _rows(
 
 
 def by_simulation(given: Any, n_sims: int) -> bool:
-    """Return whether draws came as a list with one array a simulation."""
+    """Return whether draws are a list with one array per simulation."""
     listed = isinstance(given, list | tuple) and len(given) == n_sims
     return listed and all(_is_row(row) for row in given)
 
