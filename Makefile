@@ -3,8 +3,11 @@ BIN := .venv/bin
 
 .PHONY: demo docs figures test test-fast test-interop test-release lint coverage peers mutants trial clean
 
-demo: .venv/.stamp
-	$(BIN)/tarpon demo
+# The package and what it needs alone; where the tools of development are, they serve too.
+DEMO := $(if $(wildcard .venv/.stamp),.venv,.venv-demo)
+
+demo: $(DEMO)/.stamp
+	$(DEMO)/bin/tarpon demo
 
 figures: .venv/.stamp
 	$(BIN)/tarpon reproduce all --quick
@@ -74,6 +77,11 @@ mutants: .venv-mutants/.stamp
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e . --group dev --group release
 	touch $@
 
+.venv-demo/.stamp: pyproject.toml constraints.txt
+	test -x .venv-demo/bin/python || $(PY) -m venv .venv-demo
+	.venv-demo/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
 # torch comes first: what depends on it would otherwise pull in a build for GPUs.
 .venv-peers/.stamp: pyproject.toml
 	test -x .venv-peers/bin/python || $(PY) -m venv .venv-peers
@@ -98,4 +106,4 @@ mutants: .venv-mutants/.stamp
 	touch $@
 
 clean:
-	rm -rf .venv .venv-peers .venv-interop .venv-mutants .mutants
+	rm -rf .venv .venv-demo .venv-peers .venv-interop .venv-mutants .mutants

@@ -26,6 +26,7 @@ import importlib.util
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,8 @@ _PART = re.compile(
 )
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _VALUE = re.compile(rf"^\s*\.\.\.$|\bTrue\b|\bFalse\b|[-+]?{_NUMBER.pattern}", re.MULTILINE)
+# Commands that are called here; others are for a shell, or start processes of their own.
+_HERE = re.compile(r"\$ tarpon (?!run )[\w ./=,-]+")
 _ROOT = Path(__file__).resolve().parents[1]
 WORD_FOR_WORD = (_ROOT / "README.md", _ROOT / "docs/start.md", _ROOT / "docs/check.md")
 
@@ -177,17 +180,41 @@ def _answers(code: str) -> str:
     answers = []
     for block in re.split(r"^(?=\$ )", code, flags=re.MULTILINE)[1:]:
         command, _, shown = block.partition("\n")
-        answer = subprocess.run(
-            ["bash", "-c", command[2:]], stdout=-1, stderr=-2, text=True, check=False,
-            env=_terminal(),
-        )  # fmt: skip
-        assert answer.returncode in (0, 1), f"{command}\n{answer.stdout}"
+        status, output = (_called if _HERE.fullmatch(command) else _spawned)(command[2:])
+        assert status in (0, 1), f"{command}\n{output}"
         answers.append(f"{command}\n")
         if shown.strip():
-            lines = "".join(f"{line.rstrip()}\n" for line in answer.stdout.splitlines())
+            lines = "".join(f"{line.rstrip()}\n" for line in output.splitlines())
             same = _like(lines.splitlines(), shown.splitlines(), _same)
             answers.append(shown if same else lines)
     return "".join(answers)
+
+
+def _called(command: str) -> tuple[int, str]:
+    """Call a command of tarpon in this process: another would first import all of it again."""
+    from unittest import mock
+
+    from tarpon.cli import main
+
+    output = io.StringIO()
+    with (
+        mock.patch.dict(os.environ, _terminal(), clear=True),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
+    ):
+        try:
+            main(shlex.split(command)[1:], prog_name="tarpon")
+        except SystemExit as end:
+            return int(end.code or 0), output.getvalue()
+    return 0, output.getvalue()
+
+
+def _spawned(command: str) -> tuple[int, str]:
+    """Run a command as a shell does."""
+    done = subprocess.run(
+        ["bash", "-c", command], stdout=-1, stderr=-2, text=True, check=False, env=_terminal()
+    )
+    return done.returncode, done.stdout
 
 
 def _terminal() -> dict[str, str]:

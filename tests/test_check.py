@@ -656,7 +656,10 @@ class TestOutcome:
         study = partial(zoo, "exact", n_dims=n_dims, n_draws=n_draws)
         size = getattr(tarpon.check(study(rng=1), rng=1, n_swaps=199).detectable, kind)
         n_studies, caught = 40, 0
+        enough = binom.ppf(FALSE_ALARM, n_studies, 0.9)  # 90 % were promised
         for seed in range(n_studies):
+            if caught >= enough:
+                break
             sims = study(rng=1000 + seed)
             middle, samples = 0.8 * sims.x, sims.samples.copy()
             if kind == "bias":
@@ -667,7 +670,7 @@ class TestOutcome:
                 Simulations(samples.astype("f4"), sims.theta, x=sims.x), rng=seed, n_swaps=99
             )
             caught += found.p_value <= 0.05
-        assert caught >= binom.ppf(FALSE_ALARM, n_studies, 0.9)  # 90 % were promised
+        assert caught >= enough
 
 
 class TestReading:
@@ -774,10 +777,10 @@ class TestSizes:
 
     def test_swaps_that_do_not_fit_into_memory_are_refused_at_once(self):
         sims = zoo("exact", n_dims=3, rng=0)
-        start = time.monotonic()
+        start = time.process_time()
         with pytest.raises(ValueError, match=r"`n_swaps` = 1000000000 would take about .* TB"):
             tarpon.check(sims, n_swaps=10**9)
-        assert time.monotonic() - start < 5
+        assert time.process_time() - start < 5
         labellings.affordable_swaps(9_999, sims, sims.n_dims)
 
     @pytest.mark.slow

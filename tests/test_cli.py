@@ -501,3 +501,15 @@ class TestTerminal:
         assert "stopped" in seen
         assert "Traceback" not in seen
         assert not list(tmp_path.rglob("*.part"))
+
+
+@pytest.mark.parametrize(("how", "status"), [("interrupted()", 130), ("SystemExit(130)", -2)])
+def test_ctrl_c_in_code_from_a_string_has_its_exit_status(tmp_path, how, status):
+    """Python would end by the signal, as the twin does, although the exception is caught."""
+    (tmp_path / "program.py").write_text(
+        "from tarpon.cli._app import interrupted\n"
+        "try: exec('raise KeyboardInterrupt')\n"
+        f"except KeyboardInterrupt: raise {how} from None\n"
+    )
+    words = [sys.executable, "-m", "program"]
+    assert subprocess.run(words, cwd=tmp_path, check=False).returncode == status

@@ -154,7 +154,7 @@ def test_a_worker_that_is_killed_changes_nothing(store, serial, client):
     assert check == serial[0]
     n_done, n_blocks = killed[0]
     assert 1 <= n_done < n_blocks
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=600)
 
 
 @pytest.mark.slow

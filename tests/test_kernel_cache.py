@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from tarpon._base.threads import _Kept
+from tarpon._base.compiling import _Kept
 
 pytestmark = pytest.mark.slow
 CODE = """

@@ -125,7 +125,7 @@ class HighestDensity:
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
         draws, truths = sims.log_probs()
-        below, equal = backends.of(draws).smaller(draws[..., None], truths[:, None])
+        below, equal = backends.exact(draws).smaller(draws[..., None], truths[:, None])
         return sims.n_draws - (below + equal)[:, 0], equal[:, 0]
 
 
@@ -140,7 +140,7 @@ class HalfLines:
         return block.points
 
     def count(self, sims: Simulations) -> tuple[Ints, Ints]:
-        return backends.of(sims.samples).smaller(sims.samples, sims.theta)
+        return backends.exact(sims.samples).smaller(sims.samples, sims.theta)
 
 
 @dataclass(frozen=True)

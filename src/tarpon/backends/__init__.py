@@ -5,11 +5,14 @@ agree to within the rounding of their sum. A draw that equals the truth bit for 
 every backend.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from .._base import arrays
 from .._base.types import Array, Floats, Ints
+
+_FEW = 2**24  # numbers that NumPy compares in less time than it takes to load the kernels
 
 
 class Backend(Protocol):
@@ -108,6 +111,19 @@ def of(array: Array) -> Backend:
     else:
         from . import _kernels as backend
     return backend
+
+
+def exact(array: Array) -> Backend:
+    """Return a backend for an array whose `extent` and `smaller`, which never round, are quick.
+
+    For a few numbers that is NumPy's, unless the kernels are loaded anyway.
+    """
+    on_cpu = arrays.package(array) not in ("torch", "jax")
+    if on_cpu and array.size < _FEW and f"{__name__}._kernels" not in sys.modules:
+        from . import _numpy
+
+        return _numpy
+    return of(array)
 
 
 def swaps(array: Array) -> Swaps:

@@ -15,7 +15,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.lib.stride_tricks import as_strided
 
-from .._base.threads import compiled
+from .._base.compiling import compiled
 from .._base.types import Array
 from ._vectors import (
     N_COLUMNS,

@@ -1,4 +1,9 @@
-"""The expensive part of the swap test on the CPU: scores of pooled ranks, and their sums."""
+"""The expensive part of the swap test on the CPU: scores of pooled ranks, and their sums.
+
+Of a few numbers NumPy computes them, in less time than it takes to load the compiled kernels, or
+even to compile them. What rounding may change depends on the size alone, never on what was
+called before.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from .._base.arrays import host, rounded_like
-from .._base.threads import compiled, over_ranges
+from .._base.threads import over_ranges
 from .._base.types import Array, Ints
+from . import _few_swaps
 
-# Signed indices may be negative, and the check for that prevents vectorised loops.
-_index = np.uint64
+# Numbers that NumPy adds up, or ranks, before loading the kernels would have been quicker.
+_FEW_ADDED, _FEW_RANKED = 2**22, 2**22
 _ROWS_SHARED = 128
 _CACHED, _SIMS_CACHED = 2**18, 128  # numbers, and simulations, that a cache holds
 
@@ -40,7 +46,12 @@ def decorrelate(points: Array, correlation: Callable[[slice], Array]) -> Array:
         correlation: Function that returns the correlations `(n_some, n_dims, n_dims)` of some
             simulations.
     """
-    from scipy.linalg.blas import strsm
+    n_sims, n_all, n_dims = points.shape
+    if n_sims * n_dims**2 * (n_all + n_dims) < _FEW_ADDED:
+        roots = np.linalg.cholesky(correlation(slice(None)))
+        points[...] = np.linalg.solve(roots, points.swapaxes(1, 2)).swapaxes(1, 2)
+        return points
+    from scipy.linalg.blas import strsm  # not needed for a few, and slow to import
 
     def run(first: int, last: int) -> None:
         part = slice(first, last)
@@ -71,22 +82,54 @@ def pooled_scores(
         in which each point is tied, of shape `(n_sims, n_all)`.
     """
     columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
+    if not _ranks.are_worth_kernels(scores.size):
+        return _few_swaps.rank(columns, np.ones((len(scores), n_points)), played, table)
+    from . import _swap_kernels
+
     found, tied = np.empty(scores.shape, np.float32), np.zeros(scores.shape[:2], np.int32)
+    played, table = np.ascontiguousarray(played), np.ascontiguousarray(table)
     short = columns.dtype == np.float32
 
     def run(first: int, last: int) -> None:
         part, at = columns[first:last], slice(first, last)
+        more = played[at], table, found[at], tied[at]
         if short:
             keys = np.empty((*part.shape[:2], n_points), np.uint64)
-            _pack(part.view(np.uint32), keys)
+            _swap_kernels.pack(part.view(np.uint32), keys)
             keys.sort(axis=2)
-            _packed_kernel(part.view(np.uint32), keys, played[at], table, found[at], tied[at])
+            _swap_kernels.rank_packed(part.view(np.uint32), keys, *more)
         else:
-            order = np.argsort(part[:, :, :n_points], axis=2)
-            _rank_kernel(part, order, played[at], table, found[at], tied[at])
+            _swap_kernels.rank_ordered(part, _order(part[:, :, :n_points]), *more)
 
     over_ranges(run, len(scores), 16 * scores.nbytes)
     return found, tied
+
+
+class _Ranks:
+    """Decides where ranks are computed, which are the same everywhere."""
+
+    def __init__(self) -> None:
+        self.n_by_numpy = 0
+
+    def are_worth_kernels(self, n_numbers: int) -> bool:
+        """Return whether so many more numbers are worth loading the kernels."""
+        if self.n_by_numpy + n_numbers > _FEW_RANKED:
+            self.n_by_numpy = _FEW_RANKED  # from now on they are loaded
+            return True
+        self.n_by_numpy += n_numbers
+        return False
+
+
+_ranks = _Ranks()
+
+
+def _order(scores: Array) -> Array:
+    """Return the order of scores along the last axis, by their places where they tie."""
+    order = np.argsort(scores, axis=-1)
+    ordered = np.take_along_axis(scores, order, axis=-1)
+    if (ordered[..., 1:] == ordered[..., :-1]).any():
+        return np.argsort(scores, axis=-1, kind="stable")  # takes longer
+    return order
 
 
 def _comparable(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -116,136 +159,22 @@ def weighted_scores(
         in which each point is tied with another of positive weight, of shape `(n_sims, n_all)`.
     """
     columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
+    if scores.size < _FEW_RANKED:
+        return _few_swaps.rank(columns, weights, played, table)
+    from . import _swap_kernels
+
     found, tied = np.empty(scores.shape, np.float32), np.zeros(scores.shape[:2], np.int32)
+    weights, played = np.ascontiguousarray(weights), np.ascontiguousarray(played)
+    table = np.ascontiguousarray(table)
 
     def run(first: int, last: int) -> None:
         at = slice(first, last)
         order = np.argsort(columns[at, :, : weights.shape[1]], axis=2, kind="stable")
-        _weighted_kernel(columns[at], order, weights[at], played[at], table, found[at], tied[at])
+        more = weights[at], played[at], table, found[at], tied[at]
+        _swap_kernels.rank_weighted(columns[at], order, *more)
 
     over_ranges(run, len(scores), 16 * scores.nbytes)
     return found, tied
-
-
-@compiled
-def _place(ordered: Array, at: Array, score: float, played: int) -> np.intp:
-    """Return the number of points that score less, or the same and precede the played point."""
-    first = np.searchsorted(ordered, score)
-    last = np.searchsorted(ordered, score, side="right")
-    return first + np.searchsorted(at[first:last], played)
-
-
-@compiled
-def _weighted_kernel(
-    columns: Array, order: Array, weights: Array, played: Array, table: Array, found: Array,
-    tied: Array,
-) -> None:  # fmt: skip
-    n_sims, n_scores, n_all = columns.shape
-    n_points, n_levels = weights.shape[1], table.size
-    below = np.zeros(n_points + 1)
-    for i in range(n_sims):
-        weight = weights[i]
-        for k in range(n_scores):
-            column, at = columns[i, k], order[i, k]
-            for j in range(n_points):
-                below[j + 1] = below[j] + weight[at[j]]
-            per_weight = n_levels / below[n_points]
-            start = 0
-            while start < n_points:
-                stop, heavy = start, 0
-                while stop < n_points and column[at[stop]] == column[at[start]]:
-                    heavy += weight[at[stop]] > 0
-                    stop += 1
-                for j in range(start, stop):
-                    e = at[j]
-                    middle = (below[j] + 0.5 * weight[e]) * per_weight
-                    found[i, e, k] = table[min(int(middle), n_levels - 1)]
-                    tied[i, e] += heavy > 1 and weight[e] > 0
-                start = stop
-            ordered = column[at]
-            for e in range(n_points, n_all):
-                p = played[i, e - n_points]
-                others = below[_place(ordered, at, column[e], p)]
-                others -= weight[p] if column[p] < column[e] else 0.0
-                middle = (others + 0.5 * weight[p]) * per_weight
-                found[i, e, k] = table[min(max(int(middle), 0), n_levels - 1)]
-        for e in range(n_points, n_all):
-            tied[i, e] = tied[i, played[i, e - n_points]]
-
-
-@compiled
-def _key(bits: int, place: int) -> np.uint64:
-    """Return a number that sorts as a float of these bits does, and then by place."""
-    if bits == 0x80000000:  # zeros of both signs are equal
-        bits = 0
-    ordered = ~np.uint32(bits) if bits >> 31 else np.uint32(bits) | np.uint32(0x80000000)
-    return (np.uint64(ordered) << np.uint64(32)) | np.uint64(place)
-
-
-@compiled
-def _pack(bits: Array, keys: Array) -> None:
-    for i in range(keys.shape[0]):
-        for k in range(keys.shape[1]):
-            for j in range(keys.shape[2]):
-                keys[i, k, j] = _key(bits[i, k, j], j)
-
-
-@compiled
-def _packed_kernel(
-    bits: Array, keys: Array, played: Array, table: Array, found: Array, tied: Array
-) -> None:
-    n_sims, n_scores, n_all = bits.shape
-    n_points, low = keys.shape[2], np.uint64(0xFFFFFFFF)
-    for i in range(n_sims):
-        for k in range(n_scores):
-            ordered = keys[i, k]
-            before = ~ordered[0]
-            for j in range(n_points):
-                key = ordered[j]
-                place = key & low
-                found[i, place, k] = table[j]
-                if (key ^ before) >> np.uint64(32) == 0:
-                    tied[i, place] += 1
-                    if j == 1 or (ordered[j - 2] ^ before) >> np.uint64(32) != 0:
-                        tied[i, before & low] += 1
-                before = key
-            for e in range(n_points, n_all):
-                p = played[i, e - n_points]
-                key = _key(bits[i, k, e], p)
-                below = np.searchsorted(ordered, key)
-                found[i, e, k] = table[below - (_key(bits[i, k, p], p) < key)]
-        for e in range(n_points, n_all):
-            tied[i, e] = tied[i, played[i, e - n_points]]
-
-
-@compiled
-def _rank_kernel(
-    columns: Array, order: Array, played: Array, table: Array, found: Array, tied: Array
-) -> None:
-    n_sims, n_scores, n_all = columns.shape
-    n_points = order.shape[2]
-    for i in range(n_sims):
-        for k in range(n_scores):
-            column, at = columns[i, k], order[i, k]
-            start = 0
-            while start < n_points:
-                stop = start + 1
-                while stop < n_points and column[at[stop]] == column[at[start]]:
-                    stop += 1
-                if stop - start > 1:
-                    at[start:stop] = np.sort(at[start:stop])
-                    for j in range(start, stop):
-                        tied[i, at[j]] += 1
-                for j in range(start, stop):
-                    found[i, at[j], k] = table[j]
-                start = stop
-            ordered = column[at]
-            for e in range(n_points, n_all):
-                p = played[i, e - n_points]
-                below = _place(ordered, at, column[e], p)
-                found[i, e, k] = table[below - (column[p] < column[e])]
-        for e in range(n_points, n_all):
-            tied[i, e] = tied[i, played[i, e - n_points]]
 
 
 def add_moments(scores: Array, slots: Array, moments: Array, sums: Array) -> None:
@@ -257,62 +186,30 @@ def add_moments(scores: Array, slots: Array, moments: Array, sums: Array) -> Non
         moments: The moments as polynomials of the normal score, even or odd, `(4, 5)`.
         sums: Sums of shape `(n_rows, 4, n_scores)`, which are added to.
     """
+    if slots.size * scores.shape[2] * len(moments) < _FEW_ADDED:
+        _few_swaps.add_moments(scores, slots, moments, sums)
+        return
+    from . import _swap_kernels
 
     def run(first: int, last: int) -> None:
-        _moments_kernel(scores, slots[first:last], moments, sums[first:last])
+        _swap_kernels.add_moments(scores, slots[first:last], moments, sums[first:last])
 
     _share_rows(run, len(slots), 4 * slots.size * scores.shape[2])
 
 
-@compiled
-def _moments_kernel(scores: Array, slots: Array, moments: Array, sums: Array) -> None:
-    c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
-    c31, c33 = moments[2, 1], moments[2, 3]
-    c40, c42, c44 = moments[3, 0], moments[3, 2], moments[3, 4]
-    for i in range(slots.shape[1]):
-        for b in range(slots.shape[0]):
-            row, total = scores[i, slots[b, i]], sums[b]
-            for k in range(_index(row.size)):
-                t = row[k]
-                q = t * t
-                total[0, k] += c1 * t
-                total[1, k] += c20 + c22 * q
-                total[2, k] += t * (c31 + c33 * q)
-                total[3, k] += c40 + q * (c42 + c44 * q)
-
-
 def mean_moments(scores: Array, moments: Array) -> Array:
     """Return the moments of normal scores `(n_sims, n_all, n_scores)`, averaged over the last."""
+    if 8 * scores.size < _FEW_ADDED:
+        return _few_swaps.mean_moments(scores, moments)
+    from . import _swap_kernels
+
     means = np.zeros((*scores.shape[:2], len(moments)), np.float32)
 
     def run(first: int, last: int) -> None:
-        _mean_kernel(scores[first:last], moments, means[first:last])
+        _swap_kernels.mean_moments(scores[first:last], moments, means[first:last])
 
     over_ranges(run, len(scores), 8 * scores.nbytes)
     return means
-
-
-@compiled
-def _mean_kernel(scores: Array, moments: Array, means: Array) -> None:
-    c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
-    c31, c33 = moments[2, 1], moments[2, 3]
-    c40, c42, c44 = moments[3, 0], moments[3, 2], moments[3, 4]
-    for i in range(scores.shape[0]):
-        for j in range(scores.shape[1]):
-            row = scores[i, j]
-            t1, t2, t3, t4 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-            for k in range(_index(row.size)):
-                t = row[k]
-                q = t * t
-                t1 += t
-                t2 += q
-                t3 += q * t
-                t4 += q * q
-            n = np.float32(row.size)
-            means[i, j, 0] = c1 * t1 / n
-            means[i, j, 1] = c20 + c22 * t2 / n
-            means[i, j, 2] = (c31 * t1 + c33 * t3) / n
-            means[i, j, 3] = c40 + (c42 * t2 + c44 * t4) / n
 
 
 def add_along(scores: Array, slots: Array, moments: Array, along: Array, sums: Array) -> None:
@@ -325,43 +222,28 @@ def add_along(scores: Array, slots: Array, moments: Array, along: Array, sums: A
         along: The numbers, `(n_sims, n_ways, n_scores)`.
         sums: Sums of shape `(n_rows, 2, n_ways, n_scores)`, which are added to.
     """
+    if slots.size * 2 * along[0].size < _FEW_ADDED:
+        _few_swaps.add_along(scores, slots, moments, along, sums)
+        return
+    from . import _swap_kernels
 
     def run(first: int, last: int) -> None:
-        _along_kernel(scores, slots[first:last], moments, along, sums[first:last])
+        _swap_kernels.add_along(scores, slots[first:last], moments, along, sums[first:last])
 
     _share_rows(run, len(slots), 4 * slots.size * along[0].size)
 
 
-@compiled
-def _along_kernel(scores: Array, slots: Array, moments: Array, along: Array, sums: Array) -> None:
-    c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
-    for i in range(slots.shape[1]):
-        for b in range(slots.shape[0]):
-            row = scores[i, slots[b, i]]
-            for way in range(along.shape[1]):
-                numbers, shift, width = along[i, way], sums[b, 0, way], sums[b, 1, way]
-                for k in range(_index(row.size)):
-                    t, number = row[k], numbers[k]
-                    shift[k] += c1 * t * number
-                    width[k] += (c20 + c22 * t * t) * number
-
-
 def add_values(values: Array, slots: Array, sums: Array) -> None:
     """Add the values `(n_sims, n_all, n_values)` of the points that play the truth."""
+    if slots.size * values.shape[2] < _FEW_ADDED:
+        _few_swaps.add_values(values, slots, sums)
+        return
+    from . import _swap_kernels
 
     def run(first: int, last: int) -> None:
-        _values_kernel(values, slots[first:last], sums[first:last])
+        _swap_kernels.add_values(values, slots[first:last], sums[first:last])
 
     _share_rows(run, len(slots), 4 * slots.size * values.shape[2])
-
-
-@compiled
-def _values_kernel(values: Array, slots: Array, sums: Array) -> None:
-    for b in range(slots.shape[0]):
-        for i in range(slots.shape[1]):
-            row, total = values[i, slots[b, i]], sums[b]
-            for k in range(_index(row.size)):
-                total[k] += row[k]
 
 
 def over_rows(

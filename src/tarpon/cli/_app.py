@@ -24,7 +24,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _QUIET, _DEBUG = "tarpon.quiet", "tarpon.debug"
 _LONGEST = 4096  # characters of a message or a path that are printed
-INTERRUPTED = 130  # the exit status of a program that ends with Ctrl-C
+_INTERRUPTED = 130  # the exit status of a program that ends with Ctrl-C
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError)
 
 
@@ -111,12 +111,20 @@ def _one_sentence(ctx: click.Context) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
-        raise SystemExit(INTERRUPTED) from None
+        raise interrupted() from None
     except _EXPECTED as error:
         if ctx.meta.get(_DEBUG):
             raise
         said = clean(" ".join(str(error).split()), _LONGEST)
         raise Misuse(said or type(error).__name__) from error
+
+
+def interrupted() -> SystemExit:
+    """Return the end of a program after Ctrl-C."""
+    # Where Ctrl-C meets code that Python has read from a string, such as that of dataclasses,
+    # Python ends by the signal whatever the program does; more such code takes that back.
+    exec("")
+    return SystemExit(_INTERRUPTED)
 
 
 @contextmanager

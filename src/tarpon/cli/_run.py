@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ._app import (
-    INTERRUPTED,
     Command,
     a_count,
     a_figure,
@@ -22,6 +21,7 @@ from ._app import (
     a_size,
     as_json,
     client,
+    interrupted,
     say,
     where,
     wrapped,
@@ -78,7 +78,7 @@ def run(problem: str, **given: Any) -> None:
             f"\nstopped: {n_kept(store)} simulations are in {str(store)!r}. The same command "
             f"resumes from there.", err=True,
         )  # fmt: skip
-        raise SystemExit(INTERRUPTED) from None
+        raise interrupted() from None
     say(study.to_json() if given["as_json"] else wrapped(str(study)))
     _write(study, path.name, **given)
     wrong = ("inaccurate", "inaccurate here", "outside the simulations")

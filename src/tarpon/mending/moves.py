@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._base.types import Floats
-from ..simulations import shapes
+from ..simulations import fields
 from .domains import Domain
 from .fitting import Map
 
@@ -64,4 +64,4 @@ def _followed(x: Floats | None, *moves: Floats) -> tuple[str, Floats]:
     if x is None or not np.any(strength):
         return "", np.zeros(n_sims)
     k = int(np.argmax(strength))
-    return shapes.place(x.shape[1:], k, "x"), z[:, k]
+    return fields.place(x.shape[1:], k, "x"), z[:, k]

@@ -294,7 +294,7 @@ def pooled_box(samples: Array, theta: Array) -> tuple[Array, Array]:
     # and the ranks of an exact posterior are then no longer uniform.
     if not samples.shape[2]:
         return np.empty(0), np.empty(0)
-    low, high = backends.of(samples).extent(samples)
+    low, high = backends.exact(samples).extent(samples)
     xp = arrays.namespace(theta)
     least, most = (arrays.host(end(theta, axis=0)) for end in (xp.amin, xp.amax))
     return np.minimum(low, least), np.maximum(high, most)

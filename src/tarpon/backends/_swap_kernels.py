@@ -1,0 +1,215 @@
+"""The compiled loops of `_swaps`."""
+
+import numpy as np
+
+from .._base.compiling import compiled
+from .._base.types import Array
+
+# Signed indices may be negative, and the check for that prevents vectorised loops.
+_index = np.uint64
+
+
+# Searches are written out: NumPy's take seconds to compile.
+
+
+@compiled
+def _place(column: Array, order: Array, score: float, played: int) -> int:
+    """Return the number of points that score less, or the same and precede the played point."""
+    low, high = 0, order.size
+    while low < high:
+        middle = (low + high) // 2
+        other = column[order[middle]]
+        if other < score or (other == score and order[middle] < played):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _n_below(keys: Array, key: int) -> int:
+    """Return how many of the sorted keys are less than a key."""
+    low, high = 0, keys.size
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def rank_weighted(
+    columns: Array, order: Array, weights: Array, played: Array, table: Array, found: Array,
+    tied: Array,
+) -> None:  # fmt: skip
+    """Rank ordered points by the weight below them."""
+    n_sims, n_scores, n_all = columns.shape
+    n_points, n_levels = weights.shape[1], table.size
+    below = np.zeros(n_points + 1)
+    for i in range(n_sims):
+        weight = weights[i]
+        for k in range(n_scores):
+            column, at = columns[i, k], order[i, k]
+            for j in range(n_points):
+                below[j + 1] = below[j] + weight[at[j]]
+            per_weight = n_levels / below[n_points]
+            start = 0
+            while start < n_points:
+                stop, heavy = start, 0
+                while stop < n_points and column[at[stop]] == column[at[start]]:
+                    heavy += weight[at[stop]] > 0
+                    stop += 1
+                for j in range(start, stop):
+                    e = at[j]
+                    middle = (below[j] + 0.5 * weight[e]) * per_weight
+                    found[i, e, k] = table[min(int(middle), n_levels - 1)]
+                    tied[i, e] += heavy > 1 and weight[e] > 0
+                start = stop
+            for e in range(n_points, n_all):
+                p = played[i, e - n_points]
+                others = below[_place(column, at, column[e], p)]
+                others -= weight[p] if column[p] < column[e] else 0.0
+                middle = (others + 0.5 * weight[p]) * per_weight
+                found[i, e, k] = table[min(max(int(middle), 0), n_levels - 1)]
+        for e in range(n_points, n_all):
+            tied[i, e] = tied[i, played[i, e - n_points]]
+
+
+@compiled
+def _key(bits: int, place: int) -> np.uint64:
+    """Return a number that sorts as a float of these bits does, and then by place."""
+    if bits == 0x80000000:  # zeros of both signs are equal
+        bits = 0
+    ordered = ~np.uint32(bits) if bits >> 31 else np.uint32(bits) | np.uint32(0x80000000)
+    return (np.uint64(ordered) << np.uint64(32)) | np.uint64(place)
+
+
+@compiled
+def pack(bits: Array, keys: Array) -> None:
+    for i in range(keys.shape[0]):
+        for k in range(keys.shape[1]):
+            for j in range(keys.shape[2]):
+                keys[i, k, j] = _key(bits[i, k, j], j)
+
+
+@compiled
+def rank_packed(
+    bits: Array, keys: Array, played: Array, table: Array, found: Array, tied: Array
+) -> None:
+    """Rank points in single precision by their sorted keys."""
+    n_sims, n_scores, n_all = bits.shape
+    n_points, low = keys.shape[2], np.uint64(0xFFFFFFFF)
+    for i in range(n_sims):
+        for k in range(n_scores):
+            ordered = keys[i, k]
+            before = ~ordered[0]
+            for j in range(n_points):
+                key = ordered[j]
+                place = key & low
+                found[i, place, k] = table[j]
+                if (key ^ before) >> np.uint64(32) == 0:
+                    tied[i, place] += 1
+                    if j == 1 or (ordered[j - 2] ^ before) >> np.uint64(32) != 0:
+                        tied[i, before & low] += 1
+                before = key
+            for e in range(n_points, n_all):
+                p = played[i, e - n_points]
+                key = _key(bits[i, k, e], p)
+                below = _n_below(ordered, key)
+                found[i, e, k] = table[below - (_key(bits[i, k, p], p) < key)]
+        for e in range(n_points, n_all):
+            tied[i, e] = tied[i, played[i, e - n_points]]
+
+
+@compiled
+def rank_ordered(
+    columns: Array, order: Array, played: Array, table: Array, found: Array, tied: Array
+) -> None:
+    """Rank points that are ordered by their scores, and by their places where they tie."""
+    n_sims, n_scores, n_all = columns.shape
+    n_points = order.shape[2]
+    for i in range(n_sims):
+        for k in range(n_scores):
+            column, at = columns[i, k], order[i, k]
+            start = 0
+            while start < n_points:
+                stop = start + 1
+                while stop < n_points and column[at[stop]] == column[at[start]]:
+                    stop += 1
+                if stop - start > 1:
+                    for j in range(start, stop):
+                        tied[i, at[j]] += 1
+                for j in range(start, stop):
+                    found[i, at[j], k] = table[j]
+                start = stop
+            for e in range(n_points, n_all):
+                p = played[i, e - n_points]
+                below = _place(column, at, column[e], p)
+                found[i, e, k] = table[below - (column[p] < column[e])]
+        for e in range(n_points, n_all):
+            tied[i, e] = tied[i, played[i, e - n_points]]
+
+
+@compiled
+def add_moments(scores: Array, slots: Array, moments: Array, sums: Array) -> None:
+    c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
+    c31, c33 = moments[2, 1], moments[2, 3]
+    c40, c42, c44 = moments[3, 0], moments[3, 2], moments[3, 4]
+    for i in range(slots.shape[1]):
+        for b in range(slots.shape[0]):
+            row, total = scores[i, slots[b, i]], sums[b]
+            for k in range(_index(row.size)):
+                t = row[k]
+                q = t * t
+                total[0, k] += c1 * t
+                total[1, k] += c20 + c22 * q
+                total[2, k] += t * (c31 + c33 * q)
+                total[3, k] += c40 + q * (c42 + c44 * q)
+
+
+@compiled
+def mean_moments(scores: Array, moments: Array, means: Array) -> None:
+    c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
+    c31, c33 = moments[2, 1], moments[2, 3]
+    c40, c42, c44 = moments[3, 0], moments[3, 2], moments[3, 4]
+    for i in range(scores.shape[0]):
+        for j in range(scores.shape[1]):
+            row = scores[i, j]
+            t1, t2, t3, t4 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+            for k in range(_index(row.size)):
+                t = row[k]
+                q = t * t
+                t1 += t
+                t2 += q
+                t3 += q * t
+                t4 += q * q
+            n = np.float32(row.size)
+            means[i, j, 0] = c1 * t1 / n
+            means[i, j, 1] = c20 + c22 * t2 / n
+            means[i, j, 2] = (c31 * t1 + c33 * t3) / n
+            means[i, j, 3] = c40 + (c42 * t2 + c44 * t4) / n
+
+
+@compiled
+def add_along(scores: Array, slots: Array, moments: Array, along: Array, sums: Array) -> None:
+    c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
+    for i in range(slots.shape[1]):
+        for b in range(slots.shape[0]):
+            row = scores[i, slots[b, i]]
+            for way in range(along.shape[1]):
+                numbers, shift, width = along[i, way], sums[b, 0, way], sums[b, 1, way]
+                for k in range(_index(row.size)):
+                    t, number = row[k], numbers[k]
+                    shift[k] += c1 * t * number
+                    width[k] += (c20 + c22 * t * t) * number
+
+
+@compiled
+def add_values(values: Array, slots: Array, sums: Array) -> None:
+    for b in range(slots.shape[0]):
+        for i in range(slots.shape[1]):
+            row, total = values[i, slots[b, i]], sums[b]
+            for k in range(_index(row.size)):
+                total[k] += row[k]
