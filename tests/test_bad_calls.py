@@ -240,7 +240,7 @@ BAD = {
         ({"theta": None}, TypeError, "`theta` must hold real numbers, but got None"),
         ({"theta": 0.0}, ValueError, r"`theta` must be \(n_sims, n_dims\).* but got \(\)"),
         ({"theta": THETA[:5]}, ValueError, r"to match `theta` \(5, 2\), but got \(9, 6, 2\)"),
-        ({"theta": SAMPLES}, ValueError, r"`theta` must be .* but got \(9, 6, 2\)"),
+        ({"theta": SAMPLES}, ValueError, r"to match `theta` \(9, 6, 2\), but got \(9, 6, 2\)"),
         ({"theta": {"a": THETA}}, TypeError, "`theta` must hold real numbers, but got {'a'"),
         ({"samples": SAMPLES[..., :0], "theta": THETA[:, :0], "names": None}, ValueError,
          "`theta` must have at least one parameter, .* but got n_dims = 0"),

@@ -310,3 +310,16 @@ def test_large_square_fields_are_looked_at_in_part(tmp_path):
     for swapped in (samples.swapaxes(0, 1), np.load(tmp_path / "s.npy", mmap_mode="r")):
         with pytest.warns(UserWarning, match="as many draws as simulations"):
             Simulations(swapped, theta)
+
+
+def test_regions_and_repairs_take_fields():
+    samples, theta, x = noisy(n_sims=300, shape=(2, 3), n_draws=60)
+    sims = Simulations(0.7 * samples, theta, x=x)
+    cover = tarpon.cover(sims, rng=0)
+    inside = cover.holds(theta[:5], samples[:, 0])
+    assert (inside == cover.holds(theta[:5].reshape(5, 6), samples[:, 0].reshape(60, 6))).all()
+    assert cover.holds(theta[0], samples[:, 0]).shape == (1,)
+    with pytest.raises(ValueError, match=r"\(n_draws, 6\)"):
+        cover.holds(theta[:5], samples[:, 0, :1])
+    repair = tarpon.repair(sims, n_swaps=199, rng=0)
+    assert repair(samples[:, 0], x[0], outside=True, rng=0).shape[1:] == (2, 3)

@@ -32,7 +32,7 @@ _UNKNOWN_MEMORY = 8 * 2**30
 def shown(value: object) -> str:
     """Return what was given in a few words: an array by its shape, all else as it prints."""
     shape = getattr(value, "shape", None)
-    if isinstance(shape, tuple) and shape:
+    if isinstance(shape, tuple) and shape and hasattr(value, "ndim"):
         return f"an array of shape {tuple(shape)}"
     if isinstance(value, type):
         return f"the class `{value.__name__}`"

@@ -7,7 +7,7 @@ import numpy as np
 from .._base.text import stated
 from .._base.types import Array, ArrayLike, Floats
 from ..local.near import UNUSUAL, conformal
-from ..simulations import Simulations, neighbours, shapes
+from ..simulations import Simulations, fields, neighbours, shapes
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class Domain:
 def draws(samples: ArrayLike, n_dims: int, n_held: int) -> Floats:
     """Return draws of one posterior, `(n_draws, n_dims)`, or raise; fields come flat."""
     found = shapes.finite("draws", shapes.array("samples", samples))
-    found = shapes.flat(found, 0) if found.ndim > 2 else found
+    found = fields.by_cell(found, n_dims) if found.ndim > 2 else found
     if found.ndim != 2 or found.shape[1] != n_dims:
         raise ValueError(
             f"`samples` must be the draws of one posterior, (n_draws, {n_dims}), but got "

@@ -13,7 +13,7 @@ from .._base.text import Estimate
 from .._base.types import Array, ArrayLike, Floats
 from .._version import __version__
 from ..regions import Region
-from ..simulations import shapes
+from ..simulations import fields, shapes
 from . import words
 from .differences import Difference
 from .distances import Ellipsoids, spread_evenly
@@ -90,6 +90,7 @@ class Cover:
         """
         draws = self._draws(samples_o)
         points = arguments.floats("theta", theta)
+        points = fields.by_cell(points, len(self.names)) if points.ndim > 1 else points
         points = points[None] if points.ndim < 2 else points
         if points.shape[1:] != (len(self.names),):
             wanted = f"points, (n, {len(self.names)})"
@@ -180,7 +181,7 @@ class Cover:
 
     def _draws(self, samples_o: ArrayLike) -> Floats:
         draws = shapes.finite("draws", arguments.floats("samples_o", samples_o))
-        draws = shapes.flat(draws, 0) if draws.ndim > 2 else draws
+        draws = fields.by_cell(draws, len(self.names)) if draws.ndim > 2 else draws
         if draws.ndim == 1 and len(self.names) == 1:
             draws = draws[:, None]
         if draws.ndim != 2 or draws.shape[1] != len(self.names) or len(draws) < self.n_centre:

@@ -184,6 +184,19 @@ def flattened(points: Any, shape: Shape) -> Any:
     return points.reshape(*points.shape[:-n], prod(shape))
 
 
+def by_cell(points: Any, n_cells: int) -> Any:
+    """Return points with their last axes as one, where these have so many cells together.
+
+    Example:
+        >>> by_cell(np.zeros((9, 4, 6)), 24).shape, by_cell(np.zeros((9, 24)), 24).shape
+        ((9, 24), (9, 24))
+    """
+    for axis in reversed(range(points.ndim)):
+        if prod(points.shape[axis:]) == n_cells:
+            return points.reshape(*points.shape[:axis], n_cells)
+    return points
+
+
 def unflattened(points: Any, shape: Shape) -> Any:
     """Return flat points with the axes of a field; all others as they are."""
     return points.reshape(*points.shape[:-1], *shape) if len(shape) > 1 else points
