@@ -41,16 +41,17 @@ FLAWS = {
 }  # fmt: skip
 ABOUT = """\
 By `python benchmarks/repair.py --studies 40 10 --write`, which appends every study to
-`docs/benchmarks/repair.jsonl` and goes on where it was. Posteriors have 100 draws. A repair is fitted
-on four fifths of the simulations of a study. `check` then tests *fresh* simulations at level 0.05,
-with draws as they are (*before*) and repaired (*after*, with 95 % intervals). *After* counts the
-studies that were not refused. *Kept* is the share of draws that are kept, *refused* the share of
-studies that end with "cannot be repaired", *idle* with "nothing to repair".
+`docs/benchmarks/repair.jsonl` and goes on where it was. Posteriors have 100 draws. A repair is
+fitted on four fifths of the simulations of a study. `check` then tests *fresh* simulations at
+level 0.05, with draws as they are (*before*) and repaired (*after*, with 95 % intervals). *After*
+counts the studies that were not refused. *Kept* is the share of draws that are kept, *refused* the
+share of studies that end with "cannot be repaired", *idle* with "nothing to repair".
 
-*Nats* are the mean divergence of the exact posterior from that of the draws. The density of repaired
-draws is known, because that of the draws is: it is moved by a known map, and multiplied by the
-probability of keeping over its mean, which other draws estimate (`benchmarks/repair_nats.py`).
-Penalties and limits were chosen with other seeds (100 to 307) than those of these tables (from 5000)."""
+*Nats* are the mean divergence of the exact posterior from that of the draws. The density of
+repaired draws is known, because that of the draws is: it is moved by a known map, and multiplied
+by the probability of keeping over its mean, which other draws estimate
+(`benchmarks/repair_nats.py`). Penalties and limits were chosen with other seeds (100 to 307) than
+those of these tables (from 5000)."""
 SIZES = """\
 **{dims} parameters**, {sims} simulations, of which {fitted} are fitted, and {fresh} fresh ones:"""
 HEADER = "| flaw | studies | before | after | kept | refused | idle | nats before | nats left |"

@@ -391,6 +391,17 @@ class TestShown:
         assert moves.features == ("", "")
         assert moves.location.shape == (1, 2)
 
+    def test_steps_that_are_not_applied_are_not_shown(self):
+        repair, sims = repaired("exact"), zoo("exact", n_sims=5, rng=3)
+        k = abs(sims.x).max(axis=1).argmin()
+        assert not repair.moves.location.any()
+        figure = repair.plot()
+        assert [ax.get_title() for ax in figure.axes] == ["before"]
+        plt.close(figure)
+        with pytest.raises(ValueError, match="two places from 0 to 1, but got \\(0, 5\\)"):
+            tarpon.plots.mended(repair, sims.samples[:, k], sims.x[k], parameters=(0, 5))
+        plt.close("all")
+
     def test_figures_before_and_after_have_the_same_limits(self):
         repair, sims = repaired("shift"), zoo("shift", n_sims=5, rng=3)
         k = abs(sims.x).max(axis=1).argmin()

@@ -7,7 +7,8 @@ import numpy as np
 from .._base.types import Floats
 from ..simulations import fields
 from .domains import Domain
-from .fitting import Map
+from .moving import Move
+from .whitening import Whitening
 
 _MOST_SHOWN = 4  # parameters
 
@@ -34,16 +35,17 @@ class Moves:
     factor: Floats
 
     @classmethod
-    def of(cls, the_map: Map, domain: Domain, names: tuple[str, ...]) -> "Moves":
-        """Return what a map moves at the observations that it was made for."""
+    def of(
+        cls, whitening: Whitening, move: Move | None, domain: Domain, names: tuple[str, ...]
+    ) -> "Moves":
+        """Return what is moved at the observations of simulations, if anything is."""
         x = domain.x
         n_sims = 1 if x is None else len(x)
         location, log_factor = np.zeros((2, n_sims, len(names)))
-        if the_map.move is not None:
-            known = the_map.whitening.data(x, n_sims)
-            n_known = known.shape[1]
-            location = known @ the_map.move.location[:n_known]
-            log_factor = known @ the_map.move.log_scale[:n_known]
+        if move is not None:
+            known = whitening.data(x, n_sims)
+            location = known @ move.location[: known.shape[1]]
+            log_factor = known @ move.log_scale[: known.shape[1]]
         size = np.square(location).mean(axis=0) / 2 + np.square(log_factor).mean(axis=0)
         most = np.sort(np.argsort(-size, kind="stable")[:_MOST_SHOWN])
         location, log_factor = location[:, most], log_factor[:, most]

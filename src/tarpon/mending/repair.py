@@ -82,7 +82,8 @@ class Repair:
     @property
     def moves(self) -> Moves:
         """How far draws are moved, and by what they are widened, along the data."""
-        return Moves.of(self._map, self._domain, self.names)
+        move = self._map.move if self._applies else None
+        return Moves.of(self._map.whitening, move, self._domain, self.names)
 
     def __call__(
         self, samples: ArrayLike, x: ArrayLike | None = None, *, outside: bool = False,
@@ -189,15 +190,17 @@ class Repair:
         """
         from .. import plots
 
-        draw = [partial(plots.effects, one) for one in (self.before, self.check) if one]
-        draw += [partial(plots.moved, self)] if self._map.move is not None else []
+        checks = self._checks()
+        draw = [partial(plots.effects, one) for one in checks.values()]
+        if self._applies and self._map.move is not None:
+            draw += [partial(plots.moved, self)]
         if samples is not None:
             draw += [partial(plots.mended, self, samples, x, rng=rng)]
         if not draw:
             raise ValueError("there is nothing to draw of this repair without `samples`.")
         figure = plots.side_by_side(*draw)
-        if self.check is not None:
-            plots.alike(*figure.axes[:2], titles=("before", "after"))
+        if checks:
+            plots.alike(*figure.axes[: len(checks)], titles=list(checks))
         return figure
 
     def report(
@@ -218,14 +221,13 @@ class Repair:
         """
         from .. import report
 
-        if self.before is None:
+        checks = self._checks()
+        if not checks:
             raise ValueError(
                 "a repair that was loaded has no checks to report: write the report before saving."
             )
-        shown = {"before": self.before, "after": self.check}
-        found = {name: one for name, one in shown.items() if one is not None}
         repaired = report.Repaired(self, samples, x, rng)
-        report.write(path, *found.values(), names=list(found), repaired=repaired)
+        report.write(path, *checks.values(), names=list(checks), repaired=repaired)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a program or a log would keep."""
@@ -240,6 +242,16 @@ class Repair:
 
     def __str__(self) -> str:
         return self._text or repair_words.repair(self)
+
+    @property
+    def _applies(self) -> bool:
+        """Whether the steps are applied to draws."""
+        return self.outcome in ("repaired", "improved, still inaccurate")
+
+    def _checks(self) -> dict[str, Check]:
+        """Return the checks of draws as they were and, if steps are applied, as they are."""
+        both = {"before": self.before, "after": self.check if self._applies else None}
+        return {name: one for name, one in both.items() if one is not None}
 
     def _usable(self) -> None:
         if self.outcome == "cannot be repaired":

@@ -93,6 +93,9 @@ def mended(
         ax.set(xlabel=names[0], ylabel="Density")
     else:
         i, j = (arguments.positive("parameters", k, 0) for k in parameters)
+        if max(i, j) >= len(names):
+            wanted = f"two places from 0 to {len(names) - 1}"
+            raise ValueError(arguments.wrong("parameters", wanted, parameters))
         for draws, color, label in both:
             ax.scatter(draws[:_MOST_POINTS, i], draws[:_MOST_POINTS, j], s=6, color=color,
                        alpha=0.6, linewidth=0, label=label)  # fmt: skip

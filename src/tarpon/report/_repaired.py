@@ -35,10 +35,11 @@ class Repaired:
         self, repair: "Repair", samples: ArrayLike | None, x: ArrayLike | None, rng: RNG
     ) -> None:
         first, *lines = (plain(line.strip()) for line in str(repair).splitlines())
-        self.outcome, _, said = first.partition(": ")
-        self.said, self.lines = said, lines
+        self.outcome, _, self.said = first.partition(": ")
+        self.lines = lines
         self.figures = []
-        if any(step.used for step in repair.steps if step.name == "move"):
+        moves = repair.moves
+        if moves.location.any() or (moves.factor != 1).any():
             self.figures += [_moved(repair, kind, f"r-{kind}") for kind in ("location", "width")]
         if samples is not None:
             self.figures.append(_mended(repair, samples, x, rng))
