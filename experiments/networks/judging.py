@@ -111,7 +111,6 @@ def said(check: tarpon.Check) -> dict[str, Any]:
         "findings": [str(finding) for finding in check.findings],
         "families": [one.name for one in check.families if one.adjusted <= check.level],
         "within": bool(check.margins and check.margins.within),
-        "text": str(check),
     }
 
 
