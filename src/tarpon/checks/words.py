@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from .._base.text import Estimate, dropped, stated, unsigned
 from ..ranks import held
 from ..results import Result
+from ..simulations import fields
 from .flaws import Finding, Kind
 from .outliers import WIDTHS
 from .parameters import Outlying
@@ -367,12 +368,13 @@ def tolerated(check: "Check") -> str:
 
 def summary(check: "Check") -> str:
     """Return what a colleague would say about a check."""
-    n_parameters, n_more = len(check.parameters), len(check.findings) - _MOST_FINDINGS
+    n_more, places = len(check.findings) - _MOST_FINDINGS, check.evidence.places
+    points = fields.described(places.shape if places else (len(check.parameters),))
     outcome = "WEAK EVIDENCE AGAINST" if check.weak else check.outcome.upper()
     lines = [
         f"{outcome}  {stated('p', check.p_value, 3)} ({check.exactness}, "
         f"{check.n_swaps} swaps), {check.n_sims} simulations{dropped(check.n_dropped)} × "
-        f"{check.draws} × {n_parameters} parameter{'s' * (n_parameters > 1)}"
+        f"{check.draws} × {points}"
     ]
     if check.margins:
         lines.append(f"  {tolerated(check)}")
