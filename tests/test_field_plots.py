@@ -5,9 +5,12 @@ import re
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import tarpon
 from tarpon import plots, report
+from tarpon.checks import cells as checks_cells
+from tarpon.checks import fields as checks_fields
 from tarpon.simulations.fields import Places
 
 SHAPES = {"line": (12,), "map": (6, 8), "box": (3, 4, 5)}
@@ -179,3 +182,37 @@ class TestReport:
         assert all(figures)
         assert page.count('<details class="behind">') == len(figures)
         assert not re.findall(r'href="#[^"]*data:', page)
+
+
+FALSE_ALARM = 1e-6  # of each statistical test, should a seed or a stream ever change
+
+
+def small_blocks(monkeypatch):
+    """Let fields of 36 cells have more cells than parameters."""
+    for module in (checks_fields, checks_cells):
+        monkeypatch.setattr(module, "MOST_CELLS", 16)
+    monkeypatch.setattr(checks_fields, "_MOST_BLOCKS", 4)
+
+
+def outlined(seed, bias=0.0):
+    """Return whether any block of cells of a small study is significant."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=(30, 6, 6))
+    x = theta + rng.normal(size=theta.shape)
+    samples = x / 2 + np.sqrt(0.5) * rng.normal(size=(15, *x.shape))
+    samples[..., :2, :2] += bias
+    found = tarpon.check(samples, theta, n_swaps=39, rng=seed)
+    assert len(found.evidence.cells) == 16
+    return min(cell.p_value for cell in found.evidence.cells) <= found.level
+
+
+@pytest.mark.slow
+def test_cells_of_exact_posteriors_are_outlined_no_more_often_than_the_level(monkeypatch):
+    small_blocks(monkeypatch)
+    n = 40
+    assert sum(outlined(seed) for seed in range(n)) <= binom.isf(FALSE_ALARM, n, 0.05)
+
+
+def test_biased_cells_are_outlined(monkeypatch):
+    small_blocks(monkeypatch)
+    assert outlined(0, bias=1.0)
