@@ -190,7 +190,7 @@ def _in_units(
     found = dict(totals.products)
     marginals, ties = totals.moments["marginals"], found.pop("ties")
     if "maps" in totals.moments:
-        # Biases of cells are measured in the scatter of all of them, or a width would pass for them.
+        # In the scatter of all cells, or a wrong width would pass for biases.
         bias, square = totals.moments["maps"][:, 0], totals.moments["maps"][:, 1]
         bias /= (square.mean(axis=1) / n_sims).clip(min=1e-6)[:, None] ** 0.5
     moments = {name: standardise(values, n_rows) for name, values in totals.moments.items()}
