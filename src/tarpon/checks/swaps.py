@@ -189,6 +189,10 @@ def _in_units(
     n_rows, chosen, n_sims = recipe.n_rows, recipe.chosen, sims.n_sims
     found = dict(totals.products)
     marginals, ties = totals.moments["marginals"], found.pop("ties")
+    if "maps" in totals.moments:
+        # In the scatter of all cells, or a wrong width would pass for biases.
+        bias, square = totals.moments["maps"][:, 0], totals.moments["maps"][:, 1]
+        bias /= (square.mean(axis=1) / n_sims).clip(min=1e-6)[:, None] ** 0.5
     moments = {name: standardise(values, n_rows) for name, values in totals.moments.items()}
     for name in moments.keys() & {"values", "outliers"}:
         moments[name] *= _frequent(totals.moments[name][:n_rows, 0])
