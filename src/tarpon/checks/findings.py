@@ -73,7 +73,7 @@ def findings(
 ) -> tuple[Finding, ...]:
     """Return what is wrong with posteriors that the test has rejected, worst first."""
     rejected = Rejected.of(sims, sums, effects, data, level, field)
-    found = _beside_scales(_beside_values(_named(rejected, families), rejected))
+    found = _beside_scales(_beside_values(_named(rejected, families), rejected), level)
     named = _without_shadows(found, rejected)
     if not named:
         seen = [families[name] for name in _SHAPE if name in families]
@@ -150,10 +150,11 @@ def _beside_values(named: list[Candidate], rejected: Rejected) -> list[Candidate
     ]
 
 
-def _beside_scales(named: list[Candidate]) -> list[Candidate]:
+def _beside_scales(named: list[Candidate], level: float) -> list[Candidate]:
     """Return the candidates without those that wrong scales of a field explain.
 
-    Any other flaw of a field also changes the distribution of its cells.
+    Any other flaw of a field also changes the distribution of its cells. What is named beside
+    wrong scales must be clear among all flaws.
     """
     named = [c for c in named if c.finding.kind is not Kind.CELLS] or named
     if not any(candidate.by_scale for candidate in named):
@@ -161,7 +162,8 @@ def _beside_scales(named: list[Candidate]) -> list[Candidate]:
     return [
         candidate
         for candidate in named
-        if candidate.by_scale or candidate.finding.kind in _BESIDE_SCALES
+        if candidate.by_scale
+        or (candidate.finding.kind in _BESIDE_SCALES and candidate.finding.p_value <= level)
     ]
 
 
