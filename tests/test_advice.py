@@ -176,6 +176,7 @@ class TestReading:
         found.report(tmp_path / "report.html")
         for page in ((tmp_path / "report.html").read_text(), found._repr_html_()):
             assert "Draws in log10 and truths in ln?" in page
+        assert found.findings[0].page in (tmp_path / "report.html").read_text()
 
     def test_weak_evidence_has_none(self):
         weak = [
