@@ -821,7 +821,7 @@ def test_what_is_wrong_in_a_folder_is_said_of_its_file(tmp_path):
     with pytest.raises(ValueError, match=r"in 'x\.npy', its version is not 1\.0 or 2\.0"):
         files.load(path)
     np.save(path / "x.npy", np.empty((0, 4)))
-    with pytest.raises(ValueError, match=r"`x` must have one entry a simulation|\(7, ...\)"):
+    with pytest.raises(ValueError, match=r"`x` must have one entry per simulation|\(7, ...\)"):
         files.load(path)
 
 

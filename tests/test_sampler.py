@@ -150,7 +150,11 @@ def test_a_stuck_sampler_does_not_keep_the_program_from_ending():
 @pytest.mark.parametrize(
     ("error", "message", "wrong"),
     [
-        (ValueError, r"`x` must have one entry a simulation, \(4, ...\)", {"x": np.zeros((3, 2))}),
+        (
+            ValueError,
+            r"`x` must have one entry per simulation, \(4, ...\)",
+            {"x": np.zeros((3, 2))},
+        ),
         (ValueError, r"`theta` must be \(n_sims, n_dims\)", {"theta": 0.0}),
         (ValueError, "`n_draws` must be at least 1, but got 0", {"n_draws": 0}),
         (ValueError, "`n_draws` = 10{12} .* would take", {"n_draws": 10**12}),

@@ -129,9 +129,9 @@ class TestErrorsSayWhatToDo:
 
     def test_x_of_another_length_is_refused(self):
         self.raises(
-            r"`x` must have one entry a simulation, \(6, ...\), but got \(5,\)", x=THETA[:5, 0]
+            r"`x` must have one entry per simulation, \(6, ...\), but got \(5,\)", x=THETA[:5, 0]
         )
-        self.raises("one entry a simulation", x=1.0)
+        self.raises("one entry per simulation", x=1.0)
 
     def test_wrong_shapes_of_log_prob_are_refused(self):
         good = {"log_prob_samples": np.zeros((9, 6)), "log_prob_theta": np.zeros(6)}

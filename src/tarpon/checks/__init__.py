@@ -32,6 +32,7 @@ from .answers import CLEAR, Check, Family
 from .evidence import Evidence, marginal_p_values
 from .features import Features
 from .findings import findings, warnings
+from .flaws import Finding
 from .learned import Judge, Learned
 from .parameters import Effects, measure
 from .scoring import LogScores
@@ -68,7 +69,7 @@ def check(
 
     Arguments:
         samples: The posterior draws, draws first, `(n_draws, n_sims, n_dims)`; a list with one
-            array a simulation; or `Simulations`, which also take log-densities, weights, and
+            array per simulation; or `Simulations`, which also take log-densities, weights, and
             what to do with invalid simulations.
         theta: The true parameters, `(n_sims, n_dims)`.
         x: The observations, `(n_sims, ...)`. Without them, an estimator that ignores the data
@@ -151,12 +152,9 @@ def _checked(
     sums_here = sums.on_host()
     effects = Effects.of(sims, sums.measured, break_ties, few)
     p_value = min(1.0, combined.p_value / share)
-    rejected = p_value <= level
-    flaws = (
-        findings(sims, sums_here, by_family, effects, data, level * share, field)
-        if rejected
-        else ()
-    )
+    flaws: tuple[Finding, ...] = ()
+    if p_value <= level:
+        flaws = findings(sims, sums_here, by_family, effects, data, level * share, field)
     found = Table([*flaws, *(score.finding for score in judged if score.adjusted <= level)])
     parameters = effects.parameters(sims.names or (), marginal_p_values(sums_here, few))
     p_value = min([p_value, *(score.adjusted for score in judged)])
@@ -177,20 +175,12 @@ def _checked(
         n_swaps=n_swaps,
         seed=seed,
         evidence=Evidence.of(
-            sims,
-            sums_here,
-            effects,
-            data,
-            energy,
-            level=level,
-            seed=seed,
-            log_scores=log_scores,
-            field=field,
-            whole=whole,
+            sims, sums_here, effects, data, energy,
+            level=level, seed=seed, log_scores=log_scores, field=field, whole=whole,
         ),
         advice=advise(sims, effects, sums.measured, found if matters else ()),
         margins=left,
-    )
+    )  # fmt: skip
 
 
 def _measured(

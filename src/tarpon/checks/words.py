@@ -117,6 +117,31 @@ def size_of(finding: Finding) -> str:
             return f"given the data, truths correlate by {size} and draws by {draws}"
         case Kind.COMBINATION:
             return f"along {finding.where}, the truths scatter {size} times as widely as the draws"
+        case Kind.POWER | Kind.SCALES | Kind.PHASES | Kind.ANISOTROPY | Kind.CELLS:
+            return _of_field(finding)
+        case Kind.VALUES if size:
+            return (
+                f"{finding.where} is drawn in {finding.expected:.0%}, and is the truth in "
+                f"{size.percent()}"
+            )
+        case Kind.SCORE if direction:
+            return f"truths differ from draws most in {direction}"
+        case Kind.SHAPE if size:
+            return (
+                f"the {finding.expected:.0%} of the draws nearest to their centre surround "
+                f"{size.percent()} of the truths"
+            )
+        case Kind.OUTSIDE if size:
+            return (
+                f"{size.percent()} of the truths lie beyond all draws, not {finding.expected:.1%}"
+            )
+    return _PLAIN.get(finding.kind, "")
+
+
+def _of_field(finding: Finding) -> str:
+    """Return how large a flaw is at scales of a field, or in the distribution of its cells."""
+    size, direction = finding.size, finding.direction
+    match finding.kind:
         case Kind.POWER:
             return f"the draws have {size} of the power that they should"
         case Kind.SCALES:
@@ -135,23 +160,7 @@ def size_of(finding: Finding) -> str:
             )
         case Kind.CELLS:
             return f"the {finding.unit} of truths is off by {size} from that of draws"
-        case Kind.VALUES if size:
-            return (
-                f"{finding.where} is drawn in {finding.expected:.0%}, and is the truth in "
-                f"{size.percent()}"
-            )
-        case Kind.SCORE if direction:
-            return f"truths differ from draws most in {direction}"
-        case Kind.SHAPE if size:
-            return (
-                f"the {finding.expected:.0%} of the draws nearest to their centre surround "
-                f"{size.percent()} of the truths"
-            )
-        case Kind.OUTSIDE if size:
-            return (
-                f"{size.percent()} of the truths lie beyond all draws, not {finding.expected:.1%}"
-            )
-    return _PLAIN.get(finding.kind, "")
+    return ""
 
 
 def outlying(found: Outlying, name: str, n_sims: int) -> str:

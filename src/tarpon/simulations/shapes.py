@@ -70,7 +70,7 @@ def observations(x: ArrayLike | None, n_sims: int) -> Array | None:
     x = where_it_is("x", x, 0) if is_stored(x) else array("x", x)
     if x.ndim == 0 or x.shape[0] != n_sims:
         raise ValueError(
-            f"`x` must have one entry a simulation, ({n_sims}, ...), but got {x.shape}."
+            f"`x` must have one entry per simulation, ({n_sims}, ...), but got {x.shape}."
         )
     return x
 
@@ -278,9 +278,11 @@ def n_entries(name: str, given: ArrayLike) -> int:
 
 
 def needs_parameters(n_dims: int) -> None:
-    """Raise if only log-densities came."""
+    """Raise if only log-densities were given."""
     if not n_dims:
-        raise ValueError("this test needs `samples` and `theta`, but only log-densities came.")
+        raise ValueError(
+            "this test needs `samples` and `theta`, but only log-densities were given."
+        )
 
 
 def what_to_do(on_invalid: str) -> str:
