@@ -586,10 +586,11 @@ class TestTrouble:
         with pytest.raises(RuntimeError, match=wanted):
             tarpon.run(path, store=tmp_path / "a", **settings(n_sims=2, retries=0))
 
-    def test_a_wrong_prior_is_refused(self, problem):
+    def test_draws_that_lack_an_axis_of_the_prior_are_refused(self, problem):
         text = TEXT.replace("return rng.normal(size=2)", "return rng.normal(size=(2, 2))")
-        with pytest.raises(ValueError, match=r"must return \(n_dims,\), but returned \(2, 2\)"):
-            simulated(source(problem(text=text))(), 0, SEED, N_DRAWS)
+        path = problem("return np.zeros((n_draws, 2))", text=text)
+        with pytest.raises(ValueError, match=r"must return \(50, 2, 2\), draws first, but"):
+            simulated(source(path)(), 0, SEED, N_DRAWS)
 
     @pytest.mark.parametrize(
         ("values", "message"),

@@ -39,9 +39,9 @@ def load(
 
     Arguments:
         path: File with `samples` (n_draws, n_sims, n_dims) and `theta` (n_sims, n_dims), or of
-            fields (n_draws, n_sims, *shape) and (n_sims, *shape), or only `log_prob_samples` and
-            `log_prob_theta`; optionally with `x`, `log_weights`, `log_weights_theta`, `offsets`
-            and `names`.
+            fields `(n_draws, n_sims, *shape)` and `(n_sims, *shape)`, or only `log_prob_samples`
+            and `log_prob_theta`; optionally with `x`, `log_weights`, `log_weights_theta`,
+            `offsets` and `names`.
         theta: Second file, with the truths, if they are not in the first.
         arrays: Names of arrays in the file, where they differ, for example
             `{"samples": "post/draws"}`; None to ignore an array.
