@@ -49,8 +49,7 @@ def power(flaw: str, shape: tuple[int, ...], seed: int) -> Study:
 def level(shape: tuple[int, ...], seed: int, *, unpooled: bool = False) -> Study:
     """Return the p-value of an exact study: small, so that nothing is due to large numbers.
 
-    The twin that must fail adds noise to the truths, below a tenth of a posterior sd: no
-    exchangeable draw has it.
+    The twin that must fail adds noise to the truths, which the draws do not have.
     """
     sims = field("exact", shape=shape, n_sims=20, n_draws=19, rng=seed)
     if unpooled:
