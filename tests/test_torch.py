@@ -308,7 +308,7 @@ def on(device, sims):
         array = getattr(sims, name)
         tensor = None if array is None else torch.tensor(array, device=device)
         object.__setattr__(moved, name, tensor)
-    for name in ("x", "_known", "names"):
+    for name in ("x", "_known", "names", "shape"):
         object.__setattr__(moved, name, getattr(sims, name))
     return moved
 
