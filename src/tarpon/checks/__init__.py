@@ -137,12 +137,13 @@ def _checked(
 
     few, energy = Few.of(sims), comparing.Energy.of(sims, truths)
     before = judge if judges else None
-    plants = power.Errors.of(sims.n_dims, plant, outlying=outliers.are_there(sims))
+    outlying = outliers.are_there(sims)
+    plants = power.Errors.of(sims.n_dims, plant, outlying=outlying)
     sums = families.swapped(
         sims if ranked else without(sims, "x"),
         ranked,
         data,
-        n_swaps=n_swaps, rng=swapping, plants=plants, few=few, before=before,
+        n_swaps=n_swaps, rng=swapping, plants=plants, few=few, outlying=outlying, before=before,
         fields=field.parts() if field else None,
         measure=partial(_measured, few=few, energy=energy, ends=mistakes.ends(sims)),
     )  # fmt: skip

@@ -84,6 +84,7 @@ def swapped(
     n_swaps: int,
     rng: Generator,
     few: Few = Few(),
+    outlying: bool | None = None,
     fields: Mapping[str, Part] | None = None,
     plants: Plants | None = None,
     measure: Callable[[Simulations], Results] | None = None,
@@ -91,9 +92,9 @@ def swapped(
 ) -> Sums:
     """Go over the simulations once, and return the sums that all families are made of.
 
-    Without data, the centre of the points takes their place. `fields` has the scores of whole
-    fields. `before` is called with the features, for other passes over the simulations: shards
-    stop after this one.
+    Without data, the centre of the points takes their place. `outlying` is whether some points
+    are outliers, if that is known. `fields` has the scores of whole fields. `before` is called
+    with the features, for other passes over the simulations: shards stop after this one.
     """
     place, sketch, choose, label = rng.spawn(4)
     centres = sims.centres()  # first: for stored draws, this pass also finds the box
@@ -103,7 +104,7 @@ def swapped(
         before(found)
     return swap(
         sims,
-        parts(sims, scores, place, few) | dict(fields or {}),
+        parts(sims, scores, place, few, outlying) | dict(fields or {}),
         found,
         chosen,
         n_swaps=n_swaps,
@@ -114,7 +115,11 @@ def swapped(
 
 
 def parts(
-    sims: Simulations, scores: Mapping[str, Region], rng: Generator, few: Few = Few()
+    sims: Simulations,
+    scores: Mapping[str, Region],
+    rng: Generator,
+    few: Few = Few(),
+    outlying: bool | None = None,
 ) -> dict[str, Part]:
     """Return the regions and the user's own scores, by name."""
     ranked = {
@@ -127,7 +132,7 @@ def parts(
         ranked["residuals"] = Part(Residuals())
     if sims.log_prob_samples is not None:
         ranked["density"] = Part(HighestDensity())
-    if outliers.are_there(sims):
+    if outliers.are_there(sims) if outlying is None else outlying:
         ranked["outliers"] = Part(outliers.Outliers(), ranked=False)
     if few:
         ranked["values"] = Part(few, ranked=False)
