@@ -333,6 +333,24 @@ class TestMissingChunksAreNamed:
         with pytest.warns(UserWarning, match=r"lacks 1 of 10 chunks \(c/4/0/0\)"):
             files.load(path)
 
+    @pytest.mark.parametrize("chunks", [(99, 20, 2), None], ids=["chunks", "contiguous"])
+    def test_that_hdf5_never_wrote(self, tmp_path, chunks):
+        h5py = pytest.importorskip("h5py")
+        path, n = tmp_path / "a.h5", 10 if chunks else 1
+        with h5py.File(path, "w") as file:
+            samples = file.create_dataset("samples", (99, 200, 2), "f8", chunks=chunks)
+            file["theta"] = self.theta
+            if chunks:
+                samples[:, :140] = self.samples[:, :140]
+        text = rf"'/samples' of '.*a.h5' lacks {3 if chunks else 1} of {n} chunks, .* as 0.0\."
+        with pytest.warns(UserWarning, match=text):
+            files.load(path)
+        with h5py.File(path, "r+") as file:
+            with pytest.warns(UserWarning, match=text):
+                Simulations(file["samples"], self.theta)
+            file["samples"][:] = self.samples
+        np.testing.assert_array_equal(files.load(path).samples[:, :], self.samples)
+
     def test_by_inspect_too(self, tmp_path):
         path = tmp_path / "a.zarr"
         self.store(path)

@@ -221,7 +221,7 @@ def opened(array: ArrayLike) -> Any:
 
 
 def missing_chunks(source: Any) -> Iterator[str]:
-    """Yield what to say of every Zarr array behind a source of which chunks are missing.
+    """Yield what to say of every stored array behind a source of which chunks are missing.
 
     What is missing is read as if it had been written, so nothing else would tell.
     """
@@ -230,19 +230,48 @@ def missing_chunks(source: Any) -> Iterator[str]:
     elif isinstance(source, Joined):
         for part in source.parts:
             yield from missing_chunks(part)
-    elif package(source) == "zarr" and (there := _chunks_there(source)) is not None:
-        sizes = zip(source.shape, source.shards or source.chunks, strict=True)
-        places = islice(product(*(range(-(-n // size)) for n, size in sizes)), _MOST_CHUNKS)
-        keys = [source.metadata.encode_chunk_key(place) for place in places]
-        lost = [key for key in keys if not there(key)]
-        if lost:
-            named = ", ".join(lost[:_MOST_NAMED]) + ", …" * (len(lost) > _MOST_NAMED)
-            yield (
-                f"the Zarr array {str(source.store_path)!r} lacks {len(lost)} of {len(keys)} "
-                f"chunks ({named}), which are read as {source.fill_value}. If they are lost, "
-                f"write them again. Zarr leaves out chunks of that value alone, unless it is told "
-                f"`config={{'write_empty_chunks': True}}`."
-            )
+    elif isinstance(source, InHDF5):
+        with optional.package("h5py").File(source.path, "r") as file:
+            yield from _missing_in_hdf5(file[source.name])
+    elif package(source) == "h5py":
+        yield from _missing_in_hdf5(source)
+    elif package(source) == "zarr":
+        yield from _missing_in_zarr(source)
+
+
+def _missing_in_hdf5(dataset: Any) -> Iterator[str]:
+    """Yield a warning if chunks of a dataset, or all of its numbers, were never written."""
+    if dataset.is_virtual or dataset.external or not dataset.size:
+        return
+    if dataset.chunks is None:
+        n_chunks, n_there = 1, int(dataset.id.get_storage_size() > 0)
+    else:
+        sizes = zip(dataset.shape, dataset.chunks, strict=True)
+        n_chunks, n_there = prod(-(-n // size) for n, size in sizes), dataset.id.get_num_chunks()
+    if n_there < n_chunks:
+        yield (
+            f"the HDF5 dataset {dataset.name!r} of {dataset.file.filename!r} lacks "
+            f"{n_chunks - n_there} of {n_chunks} chunks, which are read as {dataset.fillvalue}. "
+            f"They were never written: did the program that writes the file finish?"
+        )
+
+
+def _missing_in_zarr(array: Any) -> Iterator[str]:
+    """Yield a warning if chunks of an array are not in its store."""
+    if (there := _chunks_there(array)) is None:
+        return
+    sizes = zip(array.shape, array.shards or array.chunks, strict=True)
+    places = islice(product(*(range(-(-n // size)) for n, size in sizes)), _MOST_CHUNKS)
+    keys = [array.metadata.encode_chunk_key(place) for place in places]
+    lost = [key for key in keys if not there(key)]
+    if lost:
+        named = ", ".join(lost[:_MOST_NAMED]) + ", …" * (len(lost) > _MOST_NAMED)
+        yield (
+            f"the Zarr array {str(array.store_path)!r} lacks {len(lost)} of {len(keys)} "
+            f"chunks ({named}), which are read as {array.fill_value}. If they are lost, "
+            f"write them again. Zarr leaves out chunks of that value alone, unless it is told "
+            f"`config={{'write_empty_chunks': True}}`."
+        )
 
 
 def _chunks_there(array: Any) -> Callable[[str], bool] | None:
