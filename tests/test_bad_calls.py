@@ -134,6 +134,7 @@ GOOD = {
     "nats": (tarpon.nats, {"sims": POOL, "rng": 0}),
     "score": (scored, {"score": lambda theta, x: theta[..., 0]}),
     "FromDraws": (lambda **given: scored(regions.FromDraws(**given)), {"n": 2}),
+    "Neighbours": (lambda **given: scored(regions.Neighbours(**given)), {"n": 2}),
     "Scores": (lambda **given: scored(regions.Scores(**given)),
                {"function": lambda theta, x: theta[..., 0]}),
     "Balls": (lambda **given: scored(regions.Balls(**given)), {"centres": THETA}),
@@ -386,6 +387,10 @@ BAD = {
         ({"score": lambda theta, x: theta[..., 0] * NAN}, ValueError, "`scores` must be numbers"),
     ],
     "FromDraws": [
+        ({"n": "a"}, TypeError, "`n` must be a whole number, but got 'a'"),
+        ({"n": 0}, ValueError, "`n` must be at least 1, but got 0"),
+    ],
+    "Neighbours": [
         ({"n": "a"}, TypeError, "`n` must be a whole number, but got 'a'"),
         ({"n": 0}, ValueError, "`n` must be at least 1, but got 0"),
     ],

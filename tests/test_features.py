@@ -408,8 +408,9 @@ class TestSizes:
         found = made(*study(), 3)
         shapes = Sizes.of(3, found).shapes()
         n_features = 5 + 15 + 32
-        assert list(shapes) == list(products.PRODUCTS)
-        assert list(shapes.values()) == [(3, n_features), (3, 5), (6,), (3, 3), (5, 6), (7,)]
+        assert list(shapes) == [*products.PRODUCTS, "waves", "pair_waves"]
+        sizes = [(3, n_features), (3, 5), (6,), (3, 3), (5, 6), (7,), (3, 8), (3, 3, 3)]
+        assert list(shapes.values()) == sizes
         fewer = replace(found, leading=found.leading[:2])
         assert Sizes.of(3, fewer).shapes()["pairs_by_data"] == (2, 6)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom, rankdata
+from scipy.stats import binom, norm, rankdata
 
 import tarpon
 from tarpon import Simulations
@@ -285,7 +285,7 @@ def test_products_are_those_of_their_definition(n_threads, monkeypatch):
         "pairs_by_data": np.einsum("bip,if->bfp", both[..., a, b], found.values[:, found.leading]),
         "triples": np.stack([cubes[:, k, m, n] for k, m, n in products.triples(3)], axis=1),
     }
-    assert list(wanted) == list(sums)
+    assert list(wanted) == list(products.PRODUCTS)
     for name, values in wanted.items():
         np.testing.assert_allclose(sums[name] - 1, values, rtol=1e-4, atol=1e-3, err_msg=name)
     assert max(used) == n_threads
@@ -646,6 +646,15 @@ class ByHand:
                 sums["triples"][b, place] += t[k] * t[m] * t[o]
         return sums
 
+    def waves(self):
+        """Return the sums of waves by name, of ranks as shares between 0 and 1."""
+        u, n = norm.cdf(self.scores[..., self.chosen]), len(self.chosen)
+        each = np.cos(np.pi * np.arange(1, 9) * u[..., None])  # (n_rows, n_sims, n, 8)
+        pairs = [each[:, :, k, :3, None] * each[:, :, m, None, :3]
+                 for k in range(n) for m in range(k + 1, n)]  # fmt: skip
+        of_pairs = np.stack(pairs, axis=2) if pairs else np.zeros((*u.shape[:2], 0, 3, 3))
+        return {"waves": each.sum(axis=1), "pair_waves": of_pairs.sum(axis=1)}
+
 
 def sd(points, weights):
     """Return the standard deviation of points `(n_points, n_dims)`, 1 where they do not vary."""
@@ -717,7 +726,9 @@ class TestSumsByHand:
         found, wanted = self.sums(sims, block_bytes, monkeypatch, chosen)
         np.testing.assert_array_equal(found.chosen, chosen)
         by_hand = wanted.products()
-        assert list(found.products) == list(products.PRODUCTS) == list(by_hand)
+        assert list(by_hand) == list(products.PRODUCTS)
+        by_hand |= wanted.waves()
+        assert list(found.products) == list(by_hand)
         for name, sums in by_hand.items():
             np.testing.assert_allclose(found.products[name], standard(sums), atol=2e-3)
         assert by_hand["pairs_by_data"].shape[1] == (3 if len(chosen) > 1 else 0)
@@ -870,7 +881,7 @@ class TestPartsOfSimulations:
         ]
         planted = labellings.Recipe(statistics.components(8), np.arange(3), 5, 0, Moved(0.0), None)
         assert planted.n_all == 5 + 3 + 6
-        assert planted.n_bytes(3, found) - n_bytes == 4 * 9 * (4 * 9 + 2 * 3 * 3 + 1)
+        assert planted.n_bytes(3, found) - n_bytes == 4 * 9 * (4 * 10 + 2 * 3 * 3 + 1)
 
     def test_parts_may_be_sharded(self, tmp_path, monkeypatch):
         monkeypatch.setattr(swaps, "_DATA_PER_SUM", 0)

@@ -15,7 +15,16 @@ from numpy.random import Generator
 from . import backends, references
 from . import metrics as _metrics
 from ._base import arguments
-from ._base.arrays import Rows, Window, double, host, in_units, single, to_device_of
+from ._base.arrays import (
+    Rows,
+    Window,
+    double,
+    host,
+    in_order,
+    in_units,
+    single,
+    to_device_of,
+)
 from ._base.types import Array, ArrayLike, Floats, Ints
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
@@ -24,6 +33,8 @@ from .simulations.blocks import Block
 from .simulations.fields import unflattened
 from .simulations.shapes import where_it_is
 
+_NEAREST = (1, 2, 4, 8)  # which of the nearest neighbours give a score
+
 __all__ = [
     "Balls",
     "FromCentre",
@@ -31,6 +42,7 @@ __all__ = [
     "FromPoints",
     "HalfLines",
     "HighestDensity",
+    "Neighbours",
     "Region",
     "Residuals",
     "Scores",
@@ -207,19 +219,53 @@ class FromDraws:
 
     def scores(self, block: Block) -> Array:
         """Return one score per centre, infinite for the centre itself."""
-        y = block.whitened.swapaxes(0, 1)
-        centres = y[:, : min(self.n, block.n_points - 1)]
-        norm = (y**2).sum(axis=-1)
-        gaps = -2 * backends.swaps(y).inner_products(y, centres)
-        gaps += norm[:, :, None]
-        gaps += norm[:, None, : centres.shape[1]]
-        # A point is no neighbour of itself, and rounding must not decide its distance.
-        own = np.arange(centres.shape[1])
-        gaps[:, own, own] = np.inf
-        if block.played is not None:
-            extra, sim = np.nonzero(block.played < len(own))
-            gaps[sim, block.n_points + extra, block.played[extra, sim]] = np.inf
-        return gaps.swapaxes(0, 1)
+        return _gaps(block, self.n).swapaxes(0, 1)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    r"""Places with few other points around: the distance to the j-th nearest of some points.
+
+    .. math:: s_j(\theta; x) = |y - y_{(j)}|^2, \qquad j = 1, 2, 4, 8 .
+
+    A density that is estimated from the draws alone, as fine as they allow: draws that blur a
+    thin structure, fill a gap or leak out of it leave truths where draws are dense.
+
+    Arguments:
+        n: Number of points of which the nearest are looked for.
+    """
+
+    n: int = 32
+
+    def __post_init__(self) -> None:
+        arguments.positive("n", self.n)
+
+    def scores(self, block: Block) -> Array:
+        """Return one score per j."""
+        gaps = _gaps(block, self.n)
+        most = max(gaps.shape[2] - 1, 1)  # a point is not its own neighbour
+        places = sorted({min(j, most) - 1 for j in _NEAREST})
+        return in_order(gaps, axis=2)[..., places].swapaxes(0, 1)
+
+
+def _gaps(block: Block, n: int) -> Array:
+    """Return squared distances to the first points of a block, `(n_block, n_all, n)`.
+
+    A point is infinitely far from itself.
+    """
+    y = block.whitened.swapaxes(0, 1)
+    centres = y[:, : min(n, block.n_points - 1)]
+    norm = (y**2).sum(axis=-1)
+    gaps = -2 * backends.swaps(y).inner_products(y, centres)
+    gaps += norm[:, :, None]
+    gaps += norm[:, None, : centres.shape[1]]
+    # A point is no neighbour of itself, and rounding must not decide its distance.
+    own = np.arange(centres.shape[1])
+    gaps[:, own, own] = np.inf
+    if block.played is not None:
+        extra, sim = np.nonzero(block.played < len(own))
+        gaps[sim, block.n_points + extra, block.played[extra, sim]] = np.inf
+    return gaps
 
 
 @dataclass(frozen=True)

@@ -143,10 +143,10 @@ def single(array: Array) -> Array:
     return xp.asarray(array, dtype=xp.float32)
 
 
-def in_order(array: Array) -> Array:
-    """Return an array sorted along its first axis."""
+def in_order(array: Array, axis: int = 0) -> Array:
+    """Return an array sorted along an axis, the first unless told."""
     in_torch = package(array) == "torch"
-    return sys.modules["torch"].sort(array, dim=0)[0] if in_torch else np.sort(array, axis=0)
+    return sys.modules["torch"].sort(array, dim=axis)[0] if in_torch else np.sort(array, axis=axis)
 
 
 def in_units(points: Array, centre: Array, scale: Array) -> Array:

@@ -83,6 +83,7 @@ class Candidate:
         simple: Whether what it follows is one feature, rather than a product.
         by_value: Whether it was found among parameters that take few values.
         by_scale: Whether it was found at some scales of fields.
+        last: Whether it is named only if nothing else is.
     """
 
     finding: Finding
@@ -91,6 +92,7 @@ class Candidate:
     simple: bool = True
     by_value: bool = False
     by_scale: bool = False
+    last: bool = False
 
 
 # Describes a flaw with a p-value; nothing if a closer look shows nothing.

@@ -14,13 +14,14 @@ from ..regions import (
     FromPoints,
     HalfLines,
     HighestDensity,
+    Neighbours,
     Region,
     Residuals,
     cut,
 )
 from ..simulations import Simulations, units
 from ..simulations.blocks import Block
-from . import outliers
+from . import outliers, waves
 from .features import Features, features
 from .labellings import MOST_CHOSEN, Part, Plants
 from .products import PRODUCTS, apart
@@ -36,7 +37,8 @@ _MOST_COMBINED = 64  # parameters of which combinations are looked for
 # Families with few scores, directed at what goes wrong most often, count twice.
 _TWICE = ("bias", "width", "scale", "data width", "density", "values")
 
-SEES = {
+# Families of the first circle, of which several see most flaws.
+_FIRST = {
     "bias": "one parameter is shifted",
     "location and scale": "one parameter is shifted or has a wrong width",
     "marginals": "one parameter has a wrong distribution",
@@ -47,6 +49,7 @@ SEES = {
     "radial": "the distribution of the distance from the centre is wrong",
     "posterior balls": "the shape of the posterior is wrong anywhere",
     "random balls": "TARP with many random references",
+    "neighbours": "truths lie where draws are too dense, or too sparse",
     "slope": "the bias of a parameter depends on its posterior mean",
     "residuals": "one parameter is wrong, given those before it",
     "directions": "a shift in any direction",
@@ -57,23 +60,28 @@ SEES = {
     "ties": "truths and draws are rounded differently",
     "outliers": "draws lie far from all others more often than truths do, or truths do",
     "values": "a value of a discrete parameter is drawn too often or too rarely",
+}
+# Families for flaws that none of the others sees, of which the strongest counts.
+_SECOND = {
     "products": "the bias of a parameter depends on a product of two features of the data",
     "one width": "the width of one parameter depends on the data, or on its own mean and width",
     "all data": "the data say more about a parameter than its posterior, all of them together",
     "pairs by data": "the correlation of two parameters depends on the data",
     "combinations": "a combination of parameters is too narrow or too wide",
     "triples": "three parameters depend on each other in a wrong way",
+    "shapes": "one parameter has gaps, edges or modes in the wrong places",
+    "pair shapes": "two parameters depend on each other in a wrong way",
+}
+FIELDS = {
     "power": "fields have too much or too little power at some scale",
     "scales": "fields are too narrow or too wide at some scale",
     "phases": "the structure of fields is too strong, too weak or in the wrong places",
     "anisotropy": "fields vary along the wrong directions",
     "cells": "the cells of one field have a wrong distribution",
     "regions": "a region or a coefficient of fields is shifted",
-    "maps": "a patch of fields is shifted or has a wrong width",
 }
-FIELDS = tuple(SEES)[-7:-1]
-# Families for flaws that none of the others sees, of which the strongest counts.
-SECOND = tuple(SEES)[-13:]
+_MAPS = {"maps": "a patch of fields is shifted or has a wrong width"}
+SEES = _FIRST | _SECOND | FIELDS | _MAPS
 
 
 def swapped(
@@ -127,6 +135,7 @@ def parts(
         "centre": Part(FromCentre()),
         "draws": Part(FromDraws(N_BALLS), pooled=True),
         "points": Part(FromPoints(_RandomPoints.of(sims, rng), sims.width()), pooled=True),
+        "neighbours": Part(Neighbours(), pooled=True),
     }
     if sims.n_dims > 1:
         ranked["residuals"] = Part(Residuals())
@@ -208,6 +217,7 @@ def moment_families(sums: Sums) -> dict[str, Floats]:
         "posterior balls": log_ratio(draws[:, :3]).sum(axis=1),
         "random balls": log_ratio(points[:, :2]).sum(axis=1),
         "slope": _slope(sums.along[:, 0, 0], n_rows),
+        "neighbours": log_ratio(moments["neighbours"][:, :3, 0]).sum(axis=1),
     }
     if "residuals" in moments:
         residuals = moments["residuals"]
@@ -222,7 +232,7 @@ def moment_families(sums: Sums) -> dict[str, Floats]:
         families["outliers"] = any_of(beyond[:, 0], beyond[:, 1])
     if "values" in moments:
         families["values"] = any_of(moments["values"][:, 0], moments["values"][:, 1])
-    for name in moments.keys() & set(FIELDS):
+    for name in moments.keys() & FIELDS.keys():
         shifts = moments[name][:, 0]
         families[name] = any_of(shifts, standardise(shifts.sum(axis=1), n_rows))
     if "maps" in moments:
@@ -266,6 +276,7 @@ def product_families(sums: Sums) -> dict[str, Floats]:
         families["combinations"] = combinations(host(sums.correlations), len(sums.chosen))
     if triples.shape[1]:
         families["triples"] = any_of(triples)
+    families |= waves.families(sums.products)
     return {name: host(values) for name, values in families.items()}
 
 
@@ -309,4 +320,9 @@ def matrices(products: Floats, n_chosen: int) -> Floats:
 
 def weights(names: Iterable[str]) -> Floats:
     """Return how much each family counts in the combination; 0 for the second circle."""
-    return np.array([0.0 if name in SECOND else 2.0 if name in _TWICE else 1.0 for name in names])
+    return np.array([_weight(name) for name in names])
+
+
+def _weight(name: str) -> float:
+    first = name in _FIRST or name not in SEES  # the user's own scores are of the first circle
+    return (2.0 if name in _TWICE else 1.0) if first else 0.0

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from .._base.types import Array, Floats
-from ..ranks import held, proportion
+from ..ranks import proportion
 from ..simulations import Simulations, alerts, warnings_of
-from . import dependences, descriptions, scales, words
+from . import dependences, descriptions, scales, shares, words
 from .descriptions import Candidate, Describe, Rejected
 from .fields import Field
 from .flaws import Finding, Kind
@@ -58,8 +58,7 @@ _OF_FIELDS = {
     "cells": scales.cells,
     "regions": scales.regions,
 }
-_REGIONS = (0.2, 0.5, 0.8)  # shares of the draws, nearest to their centre
-_SHAPE = ("radial", "posterior balls", "random balls", "residuals", "density")
+_SHAPE = ("radial", "posterior balls", "random balls", "neighbours", "residuals", "density")
 
 
 def findings(
@@ -74,11 +73,12 @@ def findings(
     """Return what is wrong with posteriors that the test has rejected, worst first."""
     rejected = Rejected.of(sims, sums, effects, data, level, field)
     found = _beside_scales(_beside_values(_named(rejected, families), rejected), level)
-    named = _without_shadows(found, rejected)
+    named = _without_shadows([one for one in found if not one.last], rejected)
+    named = named or [one.finding for one in found if one.last][:1]
     if not named:
         seen = [families[name] for name in _SHAPE if name in families]
         p_value = min(float((values >= values[0]).mean()) for values in seen)
-        named = [_shape(rejected, p_value)]
+        named = [shares.unnamed(rejected, p_value)]
     return (*named, *_outside(rejected))
 
 
@@ -247,6 +247,9 @@ def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats,
         yield families["combinations"], dependences.combination
     if "triples" in families:
         yield families["triples"], dependences.dependence
+    yield families["shapes"], shares.of_one
+    if "pair shapes" in families:
+        yield families["pair shapes"], shares.of_two
     if "outliers" in families:
         yield families["outliers"], descriptions.outliers
     if "ties" in families:
@@ -258,31 +261,6 @@ def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats,
             yield families[name], describe
     for part, name in sums.own.items():
         yield families[part], descriptions.score(name)
-
-
-def _shape(rejected: Rejected, p_value: float) -> Finding:
-    """Return a flaw without a name: the regions around the centre that hold too many or few.
-
-    Their intervals hold together. If they are all right, no number describes the flaw.
-    """
-    ranks, n_draws = rejected.sums.ranks.get("centre"), rejected.effects.ranks.n_draws
-    if ranks is None or rejected.sims.weighted:
-        return Finding(Kind.SHAPE, (), p_value)
-    values, error = np.asarray(ranks).ravel(), 0.05 / len(_REGIONS)
-    shares = {
-        level: held(values, n_draws, level, central=False, error=error) for level in _REGIONS
-    }
-    wrong = {
-        abs(share.value - level) / np.sqrt(level * (1 - level)): level
-        for level, share in shares.items()
-        if not share.low <= level <= share.high
-    }
-    if not wrong:
-        return Finding(Kind.SHAPE, (), p_value)
-    level = wrong[max(wrong)]
-    return Finding(
-        Kind.SHAPE, (), p_value, size=shares[level], unit="share of the truths", expected=level
-    )
 
 
 def _outside(rejected: Rejected) -> tuple[Finding, ...]:

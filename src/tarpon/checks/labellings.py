@@ -20,7 +20,7 @@ from .._base.types import Array, Floats, Ints
 from ..regions import Region, cut
 from ..simulations import Simulations, lattices, passes, shapes
 from ..simulations.blocks import Block
-from . import products
+from . import products, waves
 from .features import Features, n_features
 from .products import Sizes
 from .statistics import MOMENTS, polynomials
@@ -68,7 +68,7 @@ class Plants(Protocol):
 def sums_bytes(n_rows: int, n_all: int, n_dims: int, sizes: Sizes) -> int:
     """Return about how large the sums of labellings are, of which `n_rows` have products."""
     n_products = sum(prod(shape) for shape in sizes.shapes().values())
-    return 4 * (n_all * (4 * (2 * n_dims + 3) + 2 * N_WAYS * n_dims + 1) + n_rows * n_products)
+    return 4 * (n_all * (4 * (2 * n_dims + 4) + 2 * N_WAYS * n_dims + 1) + n_rows * n_products)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,6 +276,7 @@ class Totals:
         together = Features.joined(features)
         every = xp.concatenate(slots, axis=1)
         products.add(sums, scores, every, together, chosen, width)
+        waves.add(sums, scores, every)
 
 
 def _zeros_unless(sums: Results, name: str, near: Array, *shape: int) -> Array:

@@ -18,6 +18,7 @@ from .. import backends
 from .._base import arrays
 from .._base.arrays import Results
 from .._base.types import Array, Ints
+from . import waves
 from .features import MOST_LEADING, Features
 
 PRODUCTS = ("data", "data_width", "pairs", "pairs_by_own", "pairs_by_data", "triples")
@@ -57,7 +58,7 @@ class Sizes:
             (self.n_leading, n_pairs),
             (len(triples(self.n_chosen)),),
         )
-        return dict(zip(PRODUCTS, sizes, strict=True))
+        return dict(zip(PRODUCTS, sizes, strict=True)) | waves.shapes(self.n_chosen)
 
 
 def most_leading(n_chosen: int) -> int:

@@ -98,6 +98,8 @@ def size_of(finding: Finding) -> str:
                 f"interquartile widths, in {finding.where} of the posteriors, and "
                 f"{size.percent(1)} of the truths do; means and sds of such draws are wrong"
             )
+        case Kind.DEPENDENCE if finding.trend is None:
+            return _of_shape(finding)
         case Kind.BIAS_BY_DATA | Kind.WIDTH_BY_DATA | Kind.CORRELATION_BY_DATA | Kind.DEPENDENCE:
             return along(finding)
         case Kind.IGNORES_DATA if finding.parameters:
@@ -126,11 +128,8 @@ def size_of(finding: Finding) -> str:
             )
         case Kind.SCORE if direction:
             return f"truths differ from draws most in {direction}"
-        case Kind.SHAPE if size:
-            return (
-                f"the {finding.expected:.0%} of the draws nearest to their centre surround "
-                f"{size.percent()} of the truths"
-            )
+        case Kind.SHAPE:
+            return _of_shape(finding)
         case Kind.OUTSIDE if size:
             return (
                 f"{size.percent()} of the truths lie beyond all draws, not {finding.expected:.1%}"
@@ -176,6 +175,21 @@ def outlying(found: Outlying, name: str, n_sims: int) -> str:
 def _rare(share: float | None) -> str:
     """Return a small share in per cent."""
     return f"{100 * (share or 0.0):.2g}%"
+
+
+def _of_shape(finding: Finding) -> str:
+    """Return which share of the truths is too large or too small, and where."""
+    size, expected = finding.size, finding.expected
+    if size is None:
+        return "no single number describes it"
+    if finding.kind is Kind.DEPENDENCE:
+        return f"{size.percent()} of the truths lie {finding.where}, not {expected:.0%}"
+    if finding.where is None:
+        return (
+            f"the {expected:.0%} of the draws nearest to their centre surround {size.percent()} "
+            f"of the truths"
+        )
+    return f"{size.percent()} of the truths lie in {finding.where}, not {expected:.0%}"
 
 
 def _each(finding: Finding) -> str:
@@ -260,7 +274,6 @@ def better(paired: "Paired", first: str, second: str, n_pairs: int = 1) -> str:
 
 _PLAIN = {
     Kind.ROUNDED: "truths and draws do not share the same discrete values",
-    Kind.SHAPE: "no single number describes it",
 }
 
 
