@@ -402,11 +402,12 @@ class TestErrors:
 
 
 COMPLETIONS = {
-    "bash": (
-        "source script; COMP_WORDS=(tarpon ins); COMP_CWORD=1; _tarpon_completion tarpon; "
-        "echo $COMPREPLY; COMP_WORDS=(tarpon check --n-s); COMP_CWORD=2; _tarpon_completion tarpon; "
-        "echo $COMPREPLY"
-    ),
+    "bash": """
+        source script
+        COMP_WORDS=(tarpon ins); COMP_CWORD=1; _tarpon_completion tarpon
+        COMP_WORDS=(tarpon check --n-s); COMP_CWORD=2; _tarpon_completion tarpon
+        echo "${COMPREPLY[@]}"
+    """,
     "fish": 'source script; complete -C "tarpon ins"; complete -C "tarpon check --n-s"',
     "zsh": "zsh -n script && echo inspect --n-swaps",  # its widgets need a terminal
 }
