@@ -170,7 +170,7 @@ def windowed_p_value(seed, n_sims, n, n_draws, n_x, by):
     sims = study(n_sims, n_draws, narrow=1.0, n_x=n_x, rng=seed)
     x = np.zeros(2 + n_x)
     samples = draws_at(x[:2]) if by == "posteriors" else None
-    return tarpon.near(sims, x, samples=samples, n=n, n_swaps=99, rng=seed).p_value
+    return tarpon.near(sims, x, samples=samples, n=n, n_swaps=19, rng=seed).p_value
 
 
 @pytest.mark.slow
@@ -184,7 +184,10 @@ def windowed_p_value(seed, n_sims, n, n_draws, n_x, by):
     ],
 )
 def test_level(n_sims, n, n_draws, n_x, by):
-    """At 10 % in 150 exact studies, within limits of 1e-6."""
+    """At 10 % in 150 exact studies, within limits of 1e-6: a level of 24 % fails half the time.
+
+    With 19 swaps a p-value of at most 0.1 is as exact as with 999.
+    """
     p = np.array([windowed_p_value(seed, n_sims, n, n_draws, n_x, by) for seed in range(150)])
     low, high = binom.ppf([5e-7, 1 - 5e-7], 150, 0.1)
     assert low <= (p <= 0.1).sum() <= high
