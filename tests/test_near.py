@@ -173,6 +173,35 @@ def windowed_p_value(seed, n_sims, n, n_draws, n_x, by):
     return tarpon.near(sims, x, samples=samples, n=n, n_swaps=19, rng=seed).p_value
 
 
+def exchanged(sims, draw=4):
+    """Return simulations whose truths have changed places with a draw."""
+    samples, theta = np.array(sims.samples), np.array(sims.theta)
+    samples[draw], theta[:] = sims.theta, sims.samples[draw]
+    return tarpon.Simulations(samples, theta, x=sims.x)
+
+
+@pytest.mark.parametrize("by", ["x", "posteriors"])
+def test_neighbours_are_the_same_whichever_point_is_the_truth(by):
+    """This is what makes p-values exact: no study of levels is large enough to see small leaks."""
+    sims = study(200, 9)
+    samples = draws_at(HERE) if by == "posteriors" else None
+    one, two = (some.near(HERE, 40, samples=samples) for some in (sims, exchanged(sims)))
+    np.testing.assert_array_equal(one.x, two.x)
+
+
+def test_neighbours_by_the_draws_alone_are_not(monkeypatch):
+    """The twin: summaries that leave out the truth."""
+
+    def of_draws(part):
+        draws = np.asarray(part.samples)
+        return {"mean": draws.mean(axis=0), "sd": draws.std(axis=0)}
+
+    monkeypatch.setattr(neighbours, "_summaries", of_draws)
+    sims, samples = study(200, 9), draws_at(HERE)
+    one, two = (some.near(HERE, 40, samples=samples) for some in (sims, exchanged(sims)))
+    assert not np.array_equal(one.x, two.x)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_sims", "n", "n_draws", "n_x", "by"),
