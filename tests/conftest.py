@@ -1,4 +1,4 @@
-"""What tests of p-values share: those of every family, and whether they are uniform."""
+"""What tests share: a cluster, p-values of every family, and whether they are uniform."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,17 @@ from tarpon._base import threads
 from tarpon.checks import families, statistics
 
 FALSE_ALARM = 1e-6
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Return a cluster of two processes."""
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", processes=True
+    ) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
