@@ -1,10 +1,14 @@
 PY ?= python3
 BIN := .venv/bin
 
+# Modules are compiled when they are first imported; most never are.
+PIP := -m pip install -q --disable-pip-version-check --no-compile
+
 .PHONY: demo docs figures test test-fast test-interop test-release lint coverage peers mutants trial clean
 
 # The package and what it needs alone; where the tools of development are, they serve too.
 DEMO := $(if $(wildcard .venv/.stamp),.venv,.venv-demo)
+UV := $(shell command -v uv)
 
 demo: $(DEMO)/.stamp
 	$(DEMO)/bin/tarpon demo
@@ -73,36 +77,36 @@ mutants: .venv-mutants/.stamp
 
 .venv/.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PY) -m venv .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check -U "pip>=25.1"
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e . --group dev --group release
+	$(BIN)/python $(PIP) -U "pip>=25.1"
+	$(BIN)/python $(PIP) -c constraints.txt -e . --group dev --group release
 	touch $@
 
 .venv-demo/.stamp: pyproject.toml constraints.txt
-	test -x .venv-demo/bin/python || $(PY) -m venv .venv-demo
-	.venv-demo/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .
+	$(if $(UV),uv venv -q --clear -p $(PY) .venv-demo,test -x .venv-demo/bin/python || $(PY) -m venv .venv-demo)
+	$(if $(UV),uv pip install -q -p .venv-demo,.venv-demo/bin/python $(PIP)) -c constraints.txt -e .
 	touch $@
 
 # torch comes first: what depends on it would otherwise pull in a build for GPUs.
 .venv-peers/.stamp: pyproject.toml
 	test -x .venv-peers/bin/python || $(PY) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install -q -U "pip>=25.1"
-	.venv-peers/bin/python -m pip install -q torch==2.13.0
-	.venv-peers/bin/python -m pip install -q -e . lampe==0.9.0 sbi==0.27.0 tarp==0.1.1 caustics==1.7.1 deprecation pytest hypothesis xarray scikit-learn
+	.venv-peers/bin/python $(PIP) -U "pip>=25.1"
+	.venv-peers/bin/python $(PIP) torch==2.13.0
+	.venv-peers/bin/python $(PIP) -e . lampe==0.9.0 sbi==0.27.0 tarp==0.1.1 caustics==1.7.1 deprecation pytest hypothesis xarray scikit-learn
 	touch $@
 
 # torch first, as above. The source of the reference package holds its tests.
 .venv-interop/.stamp: pyproject.toml constraints-interop.txt
 	test -x .venv-interop/bin/python || $(PY) -m venv .venv-interop
-	.venv-interop/bin/python -m pip install -q --disable-pip-version-check -U "pip>=25.1"
-	.venv-interop/bin/python -m pip install -q -c constraints-interop.txt torch
-	.venv-interop/bin/python -m pip install -q -c constraints-interop.txt -e . --group interop
+	.venv-interop/bin/python $(PIP) -U "pip>=25.1"
+	.venv-interop/bin/python $(PIP) -c constraints-interop.txt torch
+	.venv-interop/bin/python $(PIP) -c constraints-interop.txt -e . --group interop
 	.venv-interop/bin/python -m pip download -q --no-deps --no-binary tarp -d .venv-interop/sdists tarp==0.1.1
 	touch $@
 
 .venv-mutants/.stamp: pyproject.toml
 	test -x .venv-mutants/bin/python || $(PY) -m venv .venv-mutants
-	.venv-mutants/bin/python -m pip install -q --disable-pip-version-check -U "pip>=25.1"
-	.venv-mutants/bin/python -m pip install -q --disable-pip-version-check -e . --group mutants
+	.venv-mutants/bin/python $(PIP) -U "pip>=25.1"
+	.venv-mutants/bin/python $(PIP) -e . --group mutants
 	touch $@
 
 clean:

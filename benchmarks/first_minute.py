@@ -1,34 +1,47 @@
 """The first minute: processor time of what a new user waits for.
 
-python benchmarks/first_minute.py
+python benchmarks/first_minute.py --write     # writes first_minute.md
 
 Every row is a process of its own, the best of three. On a fresh machine there are no compiled
-kernels; in a second process there are.
+kernels; in a second process there are. `make demo` runs once per installer, in a copy of what git
+tracks, with the cache of packages that the installer has.
 """
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "benchmarks"
 DRAWS = """
 import sys, numpy as np, tarpon
 n_sims, n_draws, n_dims = map(int, sys.argv[2:])
 sims = tarpon.problems.zoo("exact", n_sims=n_sims, n_draws=n_draws, n_dims=n_dims, rng=0)
 np.savez(sys.argv[1], samples=sims.samples, theta=sims.theta)
 """
+# Runs after the libraries that any program has loaded, so that only the package's work is left.
+IMPORT = """
+import collections.abc, importlib, pathlib, time
+start = time.process_time_ns()
+import tarpon
+print((time.process_time_ns() - start) / 1e6)
+"""
 SIZES = {"small": (200, 100, 2), "large": (2000, 500, 20)}  # simulations, draws, parameters
 
 
-def busy(words: list[str], variables: Mapping[str, str] | None = None) -> float:
-    """Return the processor time of a Python process in seconds."""
+def busy(
+    words: list[str], variables: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> float:
+    """Return the processor time of a process and its children in seconds."""
     before = os.times()
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run(
-        [sys.executable, *words], env=env | dict(variables or {}), stdout=subprocess.DEVNULL,
+        words, env=env | dict(variables or {}), cwd=cwd, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, check=False,
     )  # fmt: skip
     after = os.times()
@@ -36,41 +49,79 @@ def busy(words: list[str], variables: Mapping[str, str] | None = None) -> float:
     return sum(getattr(after, name) - getattr(before, name) for name in (user, system))
 
 
-def lines(n_times: int) -> Iterator[str]:
-    """Yield the rows of the table."""
-    yield "| what | s of processor time |"
-    yield "|---|--:|"
+def own_import() -> float:
+    """Return the milliseconds that the package itself takes to be imported."""
+    said = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, check=True)
+    return float(said.stdout)
 
-    def row(what: str, times: list[float]) -> str:
-        return f"| {what} | {min(times):.2f} |"
 
-    with tempfile.TemporaryDirectory() as folder:
-        busy(["-m", "tarpon", "--version"])  # compiles the modules
-        yield row("`import tarpon`", [busy(["-c", "import tarpon"]) for _ in range(n_times)])
-        yield row("`import numpy`", [busy(["-c", "import numpy"]) for _ in range(n_times)])
-        for name, size in SIZES.items():
-            path = Path(folder) / f"{name}.npz"
-            busy(["-c", DRAWS, str(path), *map(str, size)])
-            check, shape = (
-                ["-m", "tarpon", "check", str(path), "--rng", "0"],
-                " × ".join(map(str, size)),
-            )
-            fresh = [
-                busy(check, {"NUMBA_CACHE_DIR": f"{folder}/{name}-{k}"}) for k in range(n_times)
-            ]
-            kept = {"NUMBA_CACHE_DIR": f"{folder}/{name}-0"}
-            yield row(f"`tarpon check`, {shape}, fresh machine", fresh)
-            yield row(
-                f"`tarpon check`, {shape}, second process",
-                [busy(check, kept) for _ in range(n_times)],
-            )
+def row(what: str, seconds: float) -> str:
+    return f"| {what} | {seconds:.2f} s |"
+
+
+def imports(n_times: int) -> Iterator[str]:
+    """Yield the rows of imports."""
+    python = sys.executable
+    busy([python, "-m", "tarpon", "--version"])  # compiles the modules
+    own = min(own_import() for _ in range(10 * n_times))
+    yield f"| `import tarpon`, without the standard library | {own:.2f} ms |"
+    for name in ("tarpon", "numpy"):
+        words = [python, "-c", f"import {name}"]
+        yield row(f"`python -c 'import {name}'`", min(busy(words) for _ in range(n_times)))
+
+
+def checks(folder: Path, n_times: int) -> Iterator[str]:
+    """Yield the rows of `tarpon check`."""
+    for name, size in SIZES.items():
+        path = folder / f"{name}.npz"
+        busy([sys.executable, "-c", DRAWS, str(path), *map(str, size)])
+        words = [sys.executable, "-m", "tarpon", "check", str(path), "--rng", "0"]
+        what = f"`tarpon check`, {' × '.join(map(str, size))}"
+        fresh = [{"NUMBA_CACHE_DIR": f"{folder}/{name}-{k}"} for k in range(n_times)]
+        yield row(f"{what}, fresh machine", min(busy(words, one) for one in fresh))
+        again = min(busy(words, fresh[0]) for _ in range(n_times))
+        yield row(f"{what}, second process", again)
+
+
+def demos(folder: Path) -> Iterator[str]:
+    """Yield the rows of `make demo`, with pip and with uv where it is there."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    for installer in ["pip", *(["uv"] if shutil.which("uv") else [])]:
+        there = folder / installer
+        for name in filter(None, tracked.split("\0")):
+            (there / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, there / name)
+        choice = [] if installer == "uv" else ["UV="]
+        seconds = busy(["make", "demo", *choice], {"NUMBA_CACHE_DIR": f"{there}/kernels"}, there)
+        assert (there / "tarpon-demo.png").exists(), "the demo has failed"
+        files = (path for path in (there / ".venv-demo").rglob("*") if path.is_file())
+        n_bytes = sum(path.stat().st_size for path in files)
+        yield row(f"`make demo` with {installer}, {n_bytes / 1e6:.0f} MB installed", seconds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=3, help="processes per row")
-    for line in lines(parser.parse_args().times):
-        print(line, flush=True)
+    parser.add_argument("--write", action="store_true", help="write first_minute.md")
+    given = parser.parse_args()
+    lines = ["| what | processor time |", "|---|--:|"]
+    with tempfile.TemporaryDirectory() as folder:
+        lines += imports(given.times)
+        lines += checks(Path(folder), given.times)
+        lines += demos(Path(folder))
+    text = "\n".join(lines)
+    print(text)
+    if given.write:
+        head = (
+            "# The first minute\n\n`python benchmarks/first_minute.py --write`: processor time of "
+            "processes of their own, the best of\nthree. On a fresh machine there are no compiled "
+            "kernels; in a second process there are. Sizes of\nfiles are simulations × draws × "
+            "parameters. `make demo` builds an environment from packages that\nthe installer has "
+            "in its cache, installs tarpon, and runs the demo.\n\n"
+        )
+        (PAGES / "first_minute.md").write_text(head + text + "\n")
 
 
 if __name__ == "__main__":

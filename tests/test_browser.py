@@ -109,7 +109,9 @@ def visit(chromium, reports):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_way_of_looking_shows_the_whole_report(visit, kind):
-    for size, scheme, scripts in product(("narrow", "wide"), ("light", "dark"), (True, False)):
+    """Four of the eight ways meet every pair: of size and colours, of size and scripts, …"""
+    for size, scheme in product(("narrow", "wide"), ("light", "dark")):
+        scripts = (size == "narrow") == (scheme == "light")
         page = visit(kind, size=size, scheme=scheme, scripts=scripts)
         assert page.locator("h1").is_visible()
         plots = page.locator("main > section .plot svg").all()

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 import zarr
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import tarpon
 from tarpon import Engine, Simulations
@@ -84,14 +84,6 @@ def test_what_fails_on_a_worker_fails_here(sims):
 
     with ThreadPoolExecutor(2) as pool, pytest.raises(RuntimeError, match="no such score"):
         tarpon.check(sims, scores={"faulty": faulty}, engine=Engine(executor=pool), n_swaps=19)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0", processes=True
-    ) as cluster:
-        yield cluster
 
 
 @pytest.fixture

@@ -163,11 +163,14 @@ def leaves(curve):
 class TestLevels:
     @pytest.mark.slow
     def test_exact_posteriors(self):
-        """At 10 % in 200 studies, windows within limits of 1e-6, bands of curves below them."""
+        """At 10 % in 200 studies, windows within limits of 1e-6, bands of curves below them.
+
+        With 19 swaps the level is as exact as with 999; a true one of 22 % fails half the time.
+        """
         windows, bins, shares = [], [], []
         for seed in range(200):
             sims = study(200, 19, n_x=3, rng=seed)
-            found = tarpon.where(sims, level=0.1, n_swaps=99, rng=seed)
+            found = tarpon.where(sims, level=0.1, n_swaps=19, rng=seed)
             windows.append(found.atlas.p_values.min() <= 0.1)
             bins.append(any(leaves(found.curve(kind)) for kind in ("bias", "width")))
             shares.append(any(found.curve("coverage").significant))
@@ -183,7 +186,7 @@ class TestLevels:
         for seed in range(50):
             sims = study(200, 19, rng=seed)
             sims = tarpon.Simulations(sims.samples, sims.theta, x=sims.theta)
-            found = tarpon.where(sims, level=0.1, n_swaps=99, rng=seed)
+            found = tarpon.where(sims, level=0.1, n_swaps=19, rng=seed)
             n_wrong += found.atlas.p_values.min() <= 0.1
         assert n_wrong > binom.ppf(1 - 1e-6, 50, 0.1)
 
@@ -192,7 +195,7 @@ class TestLevels:
         """Strong control at 5 % in 100 studies, with limits of 1e-6: windows below the border."""
         n_named = 0
         for seed in range(100):
-            found = tarpon.where(study(400, 20, narrow=0.3, rng=seed), n_swaps=199, rng=seed)
+            found = tarpon.where(study(400, 20, narrow=0.3, rng=seed), n_swaps=19, rng=seed)
             atlas = found.atlas
             right = [atlas.values[inside, 0].max() < BORDER for inside in atlas.windows.members.T]
             n_named += bool((atlas.p_values[:, right] <= 0.05).any())

@@ -170,7 +170,36 @@ def windowed_p_value(seed, n_sims, n, n_draws, n_x, by):
     sims = study(n_sims, n_draws, narrow=1.0, n_x=n_x, rng=seed)
     x = np.zeros(2 + n_x)
     samples = draws_at(x[:2]) if by == "posteriors" else None
-    return tarpon.near(sims, x, samples=samples, n=n, n_swaps=99, rng=seed).p_value
+    return tarpon.near(sims, x, samples=samples, n=n, n_swaps=19, rng=seed).p_value
+
+
+def exchanged(sims, draw=4):
+    """Return simulations whose truths have changed places with a draw."""
+    samples, theta = np.array(sims.samples), np.array(sims.theta)
+    samples[draw], theta[:] = sims.theta, sims.samples[draw]
+    return tarpon.Simulations(samples, theta, x=sims.x)
+
+
+@pytest.mark.parametrize("by", ["x", "posteriors"])
+def test_neighbours_are_the_same_whichever_point_is_the_truth(by):
+    """This is what makes p-values exact: no study of levels is large enough to see small leaks."""
+    sims = study(200, 9)
+    samples = draws_at(HERE) if by == "posteriors" else None
+    one, two = (some.near(HERE, 40, samples=samples) for some in (sims, exchanged(sims)))
+    np.testing.assert_array_equal(one.x, two.x)
+
+
+def test_neighbours_by_the_draws_alone_are_not(monkeypatch):
+    """The twin: summaries that leave out the truth."""
+
+    def of_draws(part):
+        draws = np.asarray(part.samples)
+        return {"mean": draws.mean(axis=0), "sd": draws.std(axis=0)}
+
+    monkeypatch.setattr(neighbours, "_summaries", of_draws)
+    sims, samples = study(200, 9), draws_at(HERE)
+    one, two = (some.near(HERE, 40, samples=samples) for some in (sims, exchanged(sims)))
+    assert not np.array_equal(one.x, two.x)
 
 
 @pytest.mark.slow
@@ -184,7 +213,10 @@ def windowed_p_value(seed, n_sims, n, n_draws, n_x, by):
     ],
 )
 def test_level(n_sims, n, n_draws, n_x, by):
-    """At 10 % in 150 exact studies, within limits of 1e-6."""
+    """At 10 % in 150 exact studies, within limits of 1e-6: a level of 24 % fails half the time.
+
+    With 19 swaps a p-value of at most 0.1 is as exact as with 999.
+    """
     p = np.array([windowed_p_value(seed, n_sims, n, n_draws, n_x, by) for seed in range(150)])
     low, high = binom.ppf([5e-7, 1 - 5e-7], 150, 0.1)
     assert low <= (p <= 0.1).sum() <= high

@@ -1,6 +1,7 @@
 """What describes the package agrees with itself: versions, bounds, constraints."""
 
 import re
+import runpy
 import tomllib
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -90,13 +91,15 @@ def test_all_say_the_same_version():
     assert cited[1] == tarpon.__version__
     latest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert latest[1] == tarpon.__version__
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text()
+    assert f'version: "{tarpon.__version__}"' in recipe
 
 
 def test_all_say_the_same_pythons():
     said = PROJECT["project"]["classifiers"]
     pythons = [one[1] for text in said if (one := re.search(r":: (3\.\d+)$", text))]
     assert PROJECT["project"]["requires-python"] == f">={pythons[0]}"
-    assert pythons == ["3.11", "3.12", "3.13"]
+    assert pythons == ["3.11", "3.12", "3.13", "3.14"]
 
 
 def test_all_say_the_same_licence():
@@ -110,3 +113,8 @@ def test_markers_are_described_once():
         text.partition(":")[0] for text in PROJECT["tool"]["pytest"]["ini_options"]["markers"]
     ]
     assert len(names) == len(set(names))
+
+
+def test_the_man_page_is_what_the_commands_say():
+    written = (ROOT / "docs" / "tarpon.1").read_text(encoding="utf-8")
+    assert written == runpy.run_path(str(ROOT / "docs" / "man.py"))["page"](), "python docs/man.py"

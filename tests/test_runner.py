@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import tarpon
 from tarpon._base import interrupts
@@ -195,11 +195,8 @@ class TestTheSameWhoeverComputes:
         assert_same(contents(tmp_path / "a"), expected)
 
     @pytest.mark.slow
-    def test_dask_gives_the_same_simulations(self, problem, tmp_path, expected, answer):
-        with (
-            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-            Client(cluster) as client,
-        ):
+    def test_dask_gives_the_same_simulations(self, problem, tmp_path, expected, answer, cluster):
+        with Client(cluster) as client:
             study = tarpon.run(problem(), store=tmp_path / "a", **settings(executor=client))
         assert_same(contents(tmp_path / "a"), expected)
         assert study.check.to_dict() == answer

@@ -1,13 +1,14 @@
 """Fields in `check`: scores per band, findings at scales and in patches, fields of many cells."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 import tarpon
 from tarpon import Simulations, bases
-from tarpon._base import threads
-from tarpon.checks import families, fields, scales, statistics
+from tarpon.checks import families, fields, scales
 from tarpon.checks.flaws import Kind
 from tarpon.problems import FIELD_FLAWS, field
 
@@ -70,33 +71,14 @@ def test_limits_of_all_bands_hold_at_their_level():
     assert sum(outside(of_noise(rng, 1.5), rng) for _ in range(50)) > 30
 
 
-def of_every_family(n_studies, basis, narrow=1.0):
-    """Return the exact p-values of small studies of fields, by family, and of all together."""
-    found = []
-    with threads.one_thread_each():
-        for seed in range(n_studies):
-            sims = field(shape=(6, 6), n_sims=12, n_draws=9, rng=seed)
-            samples = sims.samples.mean(axis=0) * (1 - narrow) + narrow * sims.samples
-            theta = sims.theta.reshape(12, 6, 6)
-            sims = Simulations(samples.reshape(9, 12, 6, 6), theta)
-            sims, scores, _ = fields.measured(sims, basis, {})
-            rng = np.random.default_rng(seed)
-            sums = families.swapped(sims, {}, None, n_swaps=19, rng=rng, fields=scores.parts())
-            by_family = families.families(sums)
-            numbers = np.column_stack(list(by_family.values()))
-            combined = statistics.combine(numbers, families.weights(by_family))
-            found.append(dict(zip(by_family, combined.single, strict=True)))
-            found[-1]["all together"] = combined.p_value
-    return {name: np.array([p[name] for p in found]) for name in found[0]}
-
-
-def not_uniform(p):
-    """Return whether p-values are not uniform; if they are, True at most FALSE_ALARM often."""
-    levels = 0.05 * np.arange(1, 20)
-    tail = FALSE_ALARM / (2 * len(levels))
-    low, high = binom.ppf([[tail], [1 - tail]], len(p), levels)
-    n_below = (p[:, None] <= levels + 1e-9).sum(axis=0)
-    return bool(((n_below < low) | (n_below > high)).any())
+def sums_of(basis, seed, narrow=1.0):
+    """Return the sums of 19 swaps of a small study of fields."""
+    sims = field(shape=(6, 6), n_sims=12, n_draws=9, rng=seed)
+    samples = sims.samples.mean(axis=0) * (1 - narrow) + narrow * sims.samples
+    sims = Simulations(samples.reshape(9, 12, 6, 6), sims.theta.reshape(12, 6, 6))
+    sims, scores, _ = fields.measured(sims, basis, {})
+    rng = np.random.default_rng(seed)
+    return families.swapped(sims, {}, None, n_swaps=19, rng=rng, fields=scores.parts())
 
 
 @pytest.fixture
@@ -106,20 +88,20 @@ def few_cells(monkeypatch):
     monkeypatch.setattr(fields, "_MOST_BLOCKS", 9)
 
 
-def test_p_values_of_exact_fields_are_uniform(few_cells):
-    p = of_every_family(100, bases.Fourier())
+def test_p_values_of_exact_fields_are_uniform(few_cells, of_every_family, not_uniform):
+    p = of_every_family(partial(sums_of, bases.Fourier()), 100)
     assert set(p) >= set(families.FIELDS) - {"regions"} | {"maps", "all together"}
     assert [name for name in p if not_uniform(p[name])] == []
     halves = bases.Regions(np.repeat([[0, 0, 0, 1, 1, 1]], 6, axis=0))
-    p = of_every_family(50, halves)
+    p = of_every_family(partial(sums_of, halves), 50)
     assert [
         name for name in (*families.FIELDS, "maps") if name in p and not_uniform(p[name])
     ] == []
     assert "regions" in p
 
 
-def test_p_values_of_narrow_fields_are_not(few_cells):
-    p = of_every_family(40, bases.Fourier(), narrow=0.5)
+def test_p_values_of_narrow_fields_are_not(few_cells, of_every_family, not_uniform):
+    p = of_every_family(partial(sums_of, bases.Fourier(), narrow=0.5), 40)
     assert {name for name in p if not_uniform(p[name])} >= {"scales", "maps", "all together"}
 
 

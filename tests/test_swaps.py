@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -400,7 +401,7 @@ def integers(points):
 @pytest.mark.slow
 def test_exact_posteriors_are_rejected_at_the_level():
     """Of every shape, with observations or not, and over all: 10 % in place of 5 % is seen."""
-    n_studies, levels = 150, (0.05, 0.1, 0.5)
+    n_studies, levels = 100, (0.05, 0.1, 0.5)
     sizes = [
         (1, 20, 10, plain),
         (5, 20, 10, plain),
@@ -431,30 +432,11 @@ def test_wrong_posteriors_are_rejected_beyond_the_level():
     assert rejected == 10
 
 
-def of_every_family(n_studies, study):
-    """Return exact p-values of small studies, by family, and of all families together."""
-    found = []
-    with threads.one_thread_each():  # such small matrices are not worth a second thread
-        for seed in range(n_studies):
-            samples, theta, x = study(seed)
-            rng = np.random.default_rng(seed)
-            sums = families.swapped(Simulations(samples, theta), {}, x, n_swaps=19, rng=rng)
-            by_family = families.families(sums)
-            numbers = np.column_stack(list(by_family.values()))
-            combined = statistics.combine(numbers, families.weights(by_family))
-            found.append(dict(zip(by_family, combined.single, strict=True)))
-            found[-1]["all together"] = combined.p_value
-    return {name: np.array([p[name] for p in found]) for name in found[0]}
-
-
-def not_uniform(p):
-    """Return whether p-values are not uniform; if they are, True at most FALSE_ALARM often."""
-    for k in range(1, 20):
-        tail = FALSE_ALARM / (2 * 19)
-        low, high = binom.ppf([tail, 1 - tail], len(p), 0.05 * k)
-        if not low <= (p <= 0.05 * k + 1e-9).sum() <= high:
-            return True
-    return False
+def sums_of(study, seed):
+    """Return the sums of 19 swaps of a small study."""
+    samples, theta, x = study(seed)
+    rng = np.random.default_rng(seed)
+    return families.swapped(Simulations(samples, theta), {}, x, n_swaps=19, rng=rng)
 
 
 def tiny(seed):
@@ -472,21 +454,21 @@ class TestEveryFamily:
     NAMES = set(families.SEES) - {"density", "ties", "values", "outliers", "maps"}
     NAMES = NAMES - set(families.FIELDS) | {"all together"}
 
-    def test_p_values_of_exact_posteriors_are_uniform(self):
-        p = of_every_family(300, tiny)
+    def test_p_values_of_exact_posteriors_are_uniform(self, of_every_family, not_uniform):
+        p = of_every_family(partial(sums_of, tiny), 300)
         assert set(p) == self.NAMES
         assert [name for name in p if not_uniform(p[name])] == []
 
-    def test_p_values_of_narrow_posteriors_are_not(self):
+    def test_p_values_of_narrow_posteriors_are_not(self, of_every_family, not_uniform):
         def narrow(seed):
             samples, theta, x = tiny(seed)
             return samples.mean(axis=0) + 0.5 * (samples - samples.mean(axis=0)), theta, x
 
-        p = of_every_family(60, narrow)
+        p = of_every_family(partial(sums_of, narrow), 60)
         flawed = {name for name in p if not_uniform(p[name])}
         assert flawed >= {"width", "scale", "centre", "all together"}
 
-    def test_p_values_are_not_if_features_know_the_truths(self):
+    def test_p_values_are_not_if_features_know_the_truths(self, of_every_family, not_uniform):
         """The twin that must fail: exact posteriors, but data that were made of the truths."""
 
         def told(seed):
@@ -494,7 +476,7 @@ class TestEveryFamily:
             error = theta - samples.mean(axis=0)
             return samples, theta, np.column_stack([error, error[:, :1] * error[:, 1:]])
 
-        p = of_every_family(60, told)
+        p = of_every_family(partial(sums_of, told), 60)
         flawed = {name for name in p if not_uniform(p[name])}
         assert flawed >= {"data", "all data", "all together"}
         assert not flawed & {"bias", "width", "marginals", "pairs", "triples"}  # see no data

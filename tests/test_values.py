@@ -108,16 +108,24 @@ class TestFew:
         assert checked((mapped, theta)).to_dict() == checked((samples, theta)).to_dict()
 
 
+def seldom(missed, rate):
+    """Whether no row of studies, nor all together, misses more often than a rate."""
+    every = (missed, *missed)
+    share = FALSE_ALARM / len(every)
+    return all(some.sum() <= binom.isf(share, some.size, rate) for some in every)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [binary, three, counts, weighted])
-def test_false_alarms_are_as_rare_as_stated(made):
-    studies = [
-        checked(made(np.random.default_rng([1, k]), 30, 15), rng=k, n_swaps=19) for k in range(320)
-    ]
-    for p_values in ([c.p_value for c in studies], [of_values(c).p_value for c in studies]):
-        n = int((np.array(p_values) <= 0.1).sum())
-        assert binom.cdf(n, 320, 0.1) > FALSE_ALARM
-        assert binom.sf(n - 1, 320, 0.1) > FALSE_ALARM
+def test_false_alarms_are_as_rare_as_stated():
+    """At 10 %, 100 studies per kind; of all together, a level of 19 % fails half the time."""
+    p_values = np.empty((2, 4, 100))
+    for i, made in enumerate((binary, three, counts, weighted)):
+        for k in range(100):
+            found = checked(made(np.random.default_rng([1, k]), 30, 15), rng=k, n_swaps=19)
+            p_values[:, i, k] = found.p_value, of_values(found).p_value
+    for rejected in p_values <= 0.1:
+        assert seldom(rejected, 0.1)
+        assert seldom(~rejected, 0.9)
 
 
 @pytest.mark.slow
@@ -131,17 +139,19 @@ def test_false_alarms_of_a_wrong_posterior_are_more_frequent():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [binary, rare, three, counts])
-def test_sizes_of_exact_posteriors_are_calibrated(made):
-    n_missed, gate = np.zeros(2), Gate(fail_on="never", max_bias=0.15, max_width_error=0.15)
-    for k in range(200):
-        found = checked(made(np.random.default_rng([2, k])), rng=k, n_swaps=19)
-        (parameter,) = found.parameters
-        bias, width = parameter.bias, parameter.width
-        n_missed += not bias.low <= 0 <= bias.high, not width.low <= 1 <= width.high
-        assert 0 < width.value < 4
-        assert not gate.failures(found)
-    assert (binom.sf(n_missed - 1, 200, 0.06) > FALSE_ALARM).all()
+def test_sizes_of_exact_posteriors_are_calibrated():
+    """In 100 studies per kind; of all together, 13 % of intervals that miss fail half the time."""
+    missed = np.empty((2, 4, 100), bool)
+    gate = Gate(fail_on="never", max_bias=0.15, max_width_error=0.15)
+    for i, made in enumerate((binary, rare, three, counts)):
+        for k in range(100):
+            found = checked(made(np.random.default_rng([2, k])), rng=k, n_swaps=19)
+            (parameter,) = found.parameters
+            bias, width = parameter.bias, parameter.width
+            missed[:, i, k] = not bias.low <= 0 <= bias.high, not width.low <= 1 <= width.high
+            assert 0 < width.value < 4
+            assert not gate.failures(found)
+    assert all(seldom(some, 0.06) for some in missed)
 
 
 @pytest.mark.parametrize("made", [binary, three, counts])

@@ -134,6 +134,18 @@ class TestPlaces:
 
 
 class TestLevels:
+    def test_features_are_the_same_whichever_point_is_the_truth(self):
+        """Posterior means are those of all points: a mean of the draws alone would change."""
+        sims = study(100, 9)
+        samples, theta = np.array(sims.samples), np.array(sims.theta)
+        samples[4], theta[:] = sims.theta, sims.samples[4]
+        one, two = (
+            tarpon.where(tarpon.Simulations(*points), n_swaps=19, rng=0).atlas.values
+            for points in ((sims.samples, sims.theta), (samples, theta))
+        )
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)
+        assert not np.allclose(sims.samples.mean(axis=0), samples.mean(axis=0), atol=1e-2)
+
     @pytest.mark.slow
     def test_right_groups_are_rarely_named_beside_wrong_ones(self):
         """Strong control at 5 % in 120 studies, with limits of 1e-6: x[0] < 0 is right."""

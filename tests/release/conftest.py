@@ -1,5 +1,6 @@
 """What the tests of a release share: the archives, and environments that they are installed in."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 OLDEST, NEWEST = "constraints-minimal.txt", "constraints.txt"
 # Old versions of the rest do not go with the oldest NumPy, or have builds for GPUs alone.
 TOGETHER = "dask,io,learn,lensing,run,test"
+WITHOUT_SEP = TOGETHER.replace("lensing,", "")  # it has no wheel for Python 3.14 yet
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ RECIPES = {
     "oldest": Recipe(TOGETHER, TESTERS, constraints=OLDEST, on=()),
     "python3.12": Recipe(TOGETHER, TESTERS, python="3.12", on=()),
     "python3.13": Recipe(TOGETHER, TESTERS, python="3.13", on=()),
+    "python3.14": Recipe(WITHOUT_SEP, TESTERS, python="3.14", on=()),
 }
 
 
@@ -98,15 +101,39 @@ def built(folder, recipe, wheel, others):
     subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
     made = Environment(folder)
     (made.packages / "others.pth").write_text("\n".join(str(one.packages) for one in others))
+    # Modules are compiled when they are imported.
+    pip("--python", made.python, "install", "--no-compile", *wanted(recipe, wheel))
+    return made
+
+
+def wanted(recipe, wheel):
+    """Return what pip installs. Wheels alone: nobody should need a compiler."""
     extras = f"[{recipe.extras}]" if recipe.extras else ""
     limits = ["-c", ROOT / recipe.constraints] if recipe.constraints else []
-    wanted = [*limits, f"tarpon{extras} @ {wheel.as_uri()}", *recipe.more]
-    pip = [sys.executable, "-m", "pip", "--python", made.python, "--disable-pip-version-check"]
-    # Wheels alone: nobody should need a compiler. Modules are compiled when they are imported.
-    install = [*pip, "install", "-q", "--only-binary", ":all:", "--no-compile", *wanted]
+    return ["--only-binary", ":all:", *limits, f"tarpon{extras} @ {wheel.as_uri()}", *recipe.more]
+
+
+def pip(*words):
+    install = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *words]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-6000:]
-    return made
+
+
+@pytest.fixture(scope="session")
+def resolved(archives, tmp_path_factory):
+    """Return a function that names what pip would install, for a Python that may be missing."""
+    folder = tmp_path_factory.mktemp("resolved")
+
+    def of(name):
+        one = recipe(name)
+        elsewhere = ["--target", folder, "--python-version", one.python, "--ignore-installed"]
+        report = folder / "report.json"
+        dry = ["--dry-run", "--report", report]
+        pip("install", *dry, *elsewhere, *wanted(one, archives[0]))
+        found = json.loads(report.read_text(encoding="utf-8"))["install"]
+        return {one["metadata"]["name"].lower() for one in found}
+
+    return of
 
 
 @pytest.fixture(scope="session")

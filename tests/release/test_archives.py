@@ -10,6 +10,7 @@ from email import message_from_bytes
 from pathlib import Path
 
 import pytest
+from rattler_build import RattlerBuildError, Stage0Recipe
 
 import tarpon
 
@@ -60,7 +61,8 @@ def test_the_wheel_holds_the_package_and_its_metadata(wheel):
     package = {name.removeprefix("src/") for name in tracked("src")}
     info = f"tarpon-{tarpon.__version__}.dist-info"
     described = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
-    assert set(wheel) == package | {f"{info}/{name}" for name in described}
+    manual = f"tarpon-{tarpon.__version__}.data/data/share/man/man1/tarpon.1"
+    assert set(wheel) == package | {f"{info}/{name}" for name in described} | {manual}
     endings = {name.rpartition(".")[2] for name in package}
     assert endings == {"py", "pyi", "typed", "jinja", "js", "css"}
     assert wheel[f"{info}/licenses/LICENSE"] == (ROOT / "LICENSE").read_bytes()
@@ -99,6 +101,20 @@ def test_metadata_are_complete(about):
     assert about["Keywords"]
     assert about["Description-Content-Type"] == "text/markdown"
     assert about.get_payload(decode=True).strip() == (ROOT / "README.md").read_bytes().strip()
+
+
+def test_the_recipe_for_conda_asks_for_what_the_wheel_asks_for(about):
+    """The recipe is parsed and rendered by rattler-build, which refuses unknown fields."""
+    recipe = Stage0Recipe.from_yaml((ROOT / "conda" / "recipe.yaml").read_text())
+    (variant,) = recipe.render()
+    found = {name.replace("-base", "") for name in variant.recipe.requirements.run}
+    needed = [line for line in about.get_all("Requires-Dist") if "extra ==" not in line]
+    assert found == {re.sub(r"(?=[<>=])", " ", one, count=1) for one in needed} | {
+        f"python {about['Requires-Python']}"
+    }
+    wrong = (ROOT / "conda" / "recipe.yaml").read_text().replace("noarch:", "no_arch:")
+    with pytest.raises(RattlerBuildError):
+        Stage0Recipe.from_yaml(wrong)
 
 
 def test_commands_and_plugins_are_there(wheel):

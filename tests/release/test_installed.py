@@ -1,6 +1,9 @@
 """The wheel, installed: bare, as a new user has it, and with each extra alone."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -179,6 +182,19 @@ torch.save(tensors, "draws.pt")
 assert same(tarpon.adapters.files.load("draws.pt"))
 """,
 }
+
+
+def test_pipx_runs_the_demo_from_the_wheel(archives, tmp_path):
+    limits = f"--no-compile -c {ROOT / 'constraints.txt'}"
+    words = ["-m", "pipx", "run", "--spec", archives[0], f"--pip-args={limits}", "tarpon", "demo"]
+    folders = {name: str(tmp_path / name) for name in ("PIPX_HOME", "PIPX_BIN_DIR")}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, env=os.environ | folders, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-6000:]
+    assert "underconfident" in done.stdout
+    assert (tmp_path / "tarpon-demo.png").stat().st_size > 10_000
 
 
 @bare

@@ -9,9 +9,16 @@ TELLING = [
 ]
 
 
-@pytest.mark.parametrize("environment", ["oldest", "python3.12", "python3.13"], indirect=True)
+@pytest.mark.parametrize(
+    "environment", ["oldest", "python3.12", "python3.13", "python3.14"], indirect=True
+)
 def test_passes_its_tests(environment, unpacked):
     # Old packages warn of each other: there, warnings are no errors.
     calm = ["-o", "filterwarnings=default"] if environment.folder.name == "oldest" else []
     words = ["-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *calm, *TELLING]
     assert " passed" in environment.run(*words, cwd=unpacked)
+
+
+def test_wheels_of_everything_exist_for_the_newest_python(resolved):
+    """Whether or not that Python is on this machine, nobody needs a compiler."""
+    assert {"tarpon", "numba", "llvmlite", "scipy", "zarr"} <= resolved("python3.14")

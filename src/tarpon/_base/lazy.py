@@ -15,7 +15,8 @@ def attached(package: str, file: str) -> tuple[Callable[[str], object], list[str
         package: Its name.
         file: Its `__file__`.
     """
-    lines = (line.split() for line in Path(file).with_suffix(".pyi").read_text().splitlines())
+    stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
+    lines = (line.split() for line in stub.splitlines())
     homes = {words[3]: words[1] for words in lines if words[:1] == ["from"]}
 
     def attribute(name: str) -> object:

@@ -153,14 +153,21 @@ def ranked(scores: Sequence[Scores]) -> list[int] | None:
 
 @dataclass(frozen=True, eq=False)
 class Energy:
-    """The energy scores of a study, in units of its truths.
+    r"""The energy scores of a study, in units of its truths.
+
+    The covariance of truths in units of their sd is :math:`V S^2 V^T`, of a rank :math:`r` that is
+    at most their number, so that only its axes are kept, whatever the number of parameters.
 
     Arguments:
-        whiten: The inverse of a root of the covariance of the truths, `(n_dims, n_dims)`.
+        sd: Standard deviations of the truths, `(n_dims,)`.
+        axes: Principal axes :math:`V` of the truths, `(n_dims, r)`.
+        lengths: Standard deviations :math:`S` along the axes, `(r,)`.
         truths: A fingerprint of the truths.
     """
 
-    whiten: Floats
+    sd: Floats
+    axes: Floats
+    lengths: Floats
     truths: str
 
     @classmethod
@@ -169,9 +176,9 @@ class Energy:
         truth = np.asarray(host(sims.theta), dtype=float)
         sd = truth.std(axis=0)
         sd = np.where(sd > 0, sd, 1.0)
-        correlation = np.atleast_2d(np.cov((truth / sd).T, bias=True))
-        root = np.linalg.cholesky(correlation + _RIDGE * np.eye(len(sd)))
-        return cls(np.linalg.inv(root) / sd, truths)
+        centred = (truth - truth.mean(axis=0)) / sd
+        _, lengths, axes = np.linalg.svd(centred / np.sqrt(len(truth)), full_matrices=False)
+        return cls(sd, axes.T, np.sqrt(lengths**2 + _RIDGE), truths)
 
     def measure(self, sims: Simulations) -> Results:
         """Return the score of every simulation, by name."""
@@ -197,9 +204,13 @@ class Energy:
         return _weighted(distances, np.concatenate([both for _, _, both in pairs]))
 
     def _distance(self, a: Array, b: Array) -> Floats:
-        gap = a - b
-        along = gap @ to_device_of(self.whiten.T, gap)
-        return np.asarray(host(namespace(gap).sqrt((along * along).sum(-1))))
+        gap = (a - b) / to_device_of(self.sd, a)
+        axes = to_device_of(self.axes, gap)
+        along = gap @ axes
+        square = ((along / to_device_of(self.lengths, gap)) ** 2).sum(-1)
+        if self.axes.shape[0] > self.axes.shape[1]:  # no truth lies off the axes
+            square = square + ((gap - along @ axes.T) ** 2).sum(-1) / _RIDGE
+        return np.asarray(host(namespace(gap).sqrt(square)))
 
 
 def _weighted(distances: Floats, share: Floats) -> Floats:

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 _SAMPLERS = ("exact", "biased")
 _NOISE = 0.1
-_N_STEPS = 300
+_STEPS = (300, 100)  # in full, and quick
 
 
 def lensing(lab: Lab) -> Outcome:
     """Sources of lensed galaxies, drawn with the exact and with an approximate likelihood."""
     problem = Lensing(lab.prior, noise=_NOISE)
     theta, x = problem.simulate(lab.size(500, 100), np.random.default_rng(lab.seed))
-    sampler = problem.sampler(*_SAMPLERS, n_steps=_N_STEPS, device=_device(lab))
+    sampler = problem.sampler(*_SAMPLERS, n_steps=lab.size(*_STEPS), device=_device(lab))
     folder = lab.out / ".lensing"
-    draws = _draws(lab, sampler, x, lab.size(1000, 100), folder)
+    draws = _draws(lab, sampler, x, lab.size(1000, 40), folder)
     studies = {
         name: Simulations(_beside_chains(one, sampler.device), theta, x=x)
         for name, one in draws.items()
@@ -78,7 +78,7 @@ def _draws(
     n_block = 5 if sampler.device == "cpu" else 50
     rows = [slice(start, start + n_block) for start in range(0, len(x), n_block)]
     covariance = np.round(sampler.problem.galaxies.covariance, 9)
-    about = {"x": x, "n_draws": n_draws, "n_steps": _N_STEPS, "n_block": n_block,
+    about = {"x": x, "n_draws": n_draws, "n_steps": lab.size(*_STEPS), "n_block": n_block,
              "device": sampler.device, "covariance": covariance}  # fmt: skip
 
     def chains(some: slice) -> Results:
