@@ -25,7 +25,7 @@ import numpy as np
 
 from .. import regions
 from .._base import threads
-from .._base.arrays import Results, host, joined
+from .._base.arrays import Results, host, joined, on_device, rounded_like
 from .._base.text import Estimate
 from .._base.types import Array, Floats, Ints
 from ..bases import Bands, Basis
@@ -33,10 +33,10 @@ from ..regions import Region, Values, cut
 from ..simulations import Simulations, averaged, passes, points_alone
 from ..simulations.blocks import Block
 from .labellings import Part
+from .many_cells import LARGE, SMALL, Grid, ManyCells, Runs
 
 MOST_CELLS = 1024  # that are parameters of their own, and that are looked at one by one
 _MOST_BLOCKS = 256  # of cells that are parameters where there are more cells
-_SMALL, _LARGE = 1e-12, 1e12  # sizes between which squares may be of single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,13 +213,43 @@ class _Recipe:
         crossed = own[:, :, None] * bands.contrasts[:, None].astype(np.float32)
         return np.concatenate([own, crossed.reshape(len(own), -1)], axis=1)
 
+    @cached_property
+    def many(self) -> ManyCells | None:
+        """The scores of fields of many cells, if they are."""
+        if self.edges is None:
+            return None
+        coarse, fine = (Grid(self.shape, starts) for starts in self.edges)
+        return ManyCells(self.basis, Runs(self.bands), self.shape, coarse, fine)
+
     def scores(self, sims: Simulations, *, own: Mapping[str, Region]) -> Results:
         """Return the scores of some simulations, simulations first."""
         found = []
         with threads.one_thread_each():
-            for piece in passes.pieces(sims):
-                found += threads.mapped(lambda block: self._scores(block, own), piece.blocks())
+            here = self.many is not None and not on_device(sims.samples)
+            for piece in passes.pieces(sims, check_points=not here):
+                if here:
+                    found += [self._of_many(block, own) for block in piece.blocks(n_bytes=1)]
+                else:
+                    blocks = piece.blocks()
+                    found += threads.mapped(lambda block: self._scores(block, own), blocks)
         return joined(found)
+
+    def _of_many(self, block: Block, own: Mapping[str, Region]) -> Results:
+        """Return the scores of one simulation of fields of many cells."""
+        assert self.many is not None
+        draws, truth = (
+            host(points)
+            for points in (
+                block.sims.samples[:, block.here.start],
+                block.sims.theta[block.here][0],
+            )
+        )
+        order, share = _truth_first(block.n_points), None
+        if block.weighted:
+            share = (block.weights / block.weights.sum(axis=0))[order, 0]
+        results = self.many.scores(rounded_like(truth, draws), draws, share)
+        results |= {} if share is None else {"share": share[None]}
+        return results | {name: one[:, order] for name, one in _own(block, own).items()}
 
     def _scores(self, block: Block, own: Mapping[str, Region]) -> Results:
         about, centre, share = _residuals(block)
@@ -249,13 +279,27 @@ class _Recipe:
             residual = averages(about, self.shape, fine)
             sd = residual.std(axis=1, keepdims=True)
             results["maps"] = (residual / np.maximum(sd, 1e-30)).astype(np.float32)
-        for name, region in own.items():
-            scores = regions.scores(region.scores(block), (block.n_points, len(block.truth)))
-            results[f"own {name}"] = host(scores).swapaxes(0, 1)
-        # Where the truth is the first of the points, the first draw is the last of them.
-        order = np.array([0, block.n_points - 1, *range(1, block.n_points - 1)])
+        results |= _own(block, own)
+        order = _truth_first(block.n_points)
         ordered = {name: scores[:, order] for name, scores in results.items()}
         return ordered | {"mean": (m * m) @ by_band}
+
+
+def _own(block: Block, own: Mapping[str, Region]) -> Results:
+    """Return the user's own scores, simulations first."""
+    shape = block.n_points, len(block.truth)
+    return {
+        f"own {name}": host(regions.scores(region.scores(block), shape)).swapaxes(0, 1)
+        for name, region in own.items()
+    }
+
+
+def _truth_first(n_points: int) -> Ints:
+    """Return the order of points in which draws follow the truth.
+
+    Where the truth is the first of the points, the first draw is the last of them.
+    """
+    return np.array([0, n_points - 1, *range(1, n_points - 1)])
 
 
 def _residuals(block: Block) -> tuple[Floats, Floats, Floats | None]:
@@ -267,7 +311,7 @@ def _residuals(block: Block) -> tuple[Floats, Floats, Floats | None]:
     share = (block.weights / block.weights.sum(axis=0)).T if block.weighted else None
     kind = np.result_type(points.dtype, np.float32)
     about = points - centre[:, None].astype(kind)
-    if kind == np.float32 and not _SMALL < abs(about).max() < _LARGE:
+    if kind == np.float32 and not SMALL < abs(about).max() < LARGE:
         about = about.astype(float)
     return about, centre, share
 
