@@ -30,7 +30,7 @@ _TOO_FEW, _ENOUGH = 20, 100
 _N_SIMS, _N_DRAWS = 400, 50
 _SHAPE = (N_SIDE, N_SIDE)
 _ERRORS = ("width", "power")
-_TICKS = (-0.2, -0.1, -0.05, -0.02, 0, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 3, 10)
+_TICKS = (-0.2, -0.15, -0.1, -0.05, 0, 0.05, 0.1, 0.15, 0.2, 0.5, 1, 3, 10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +237,7 @@ def _errors(ax: "Axes", studies: Sequence[_Study], error: str) -> None:
         ax.errorbar(at, value[:, k], yerr=reach, fmt="o", markersize=3.5, color=colour, label=name)
     ax.axhline(0, color="#888888", linewidth=0.8)
     ax.set_xscale("log")
-    ax.set_yscale("symlog", linthresh=0.1)
+    ax.set_yscale("symlog", linthresh=0.2, linscale=2)
     ax.set_ylim(_TICKS[0], _TICKS[-1])
     ax.set_xticks(n_steps, [str(n) for n in n_steps])
     ax.xaxis.set_minor_formatter(NullFormatter())
@@ -258,7 +258,7 @@ def _verdicts(studies: Sequence[_Study]) -> "Figure":
                     weight="bold" if clear[j, k] else "normal",
                     color="w" if abs(np.log2(size)) > 0.25 else "k")  # fmt: skip
         ax.set_yticks(range(len(_names(own))), _names(own))
-        ax.set_xticks(range(len(own)), [_verdict(study) for study in own])
+        ax.set_xticks(range(len(own)), [_verdict(study) for study in own], fontsize="small")
         ax.set_title(f"{sampler} score")
         ax.set_xlabel("Number of steps, and p-value of check")
     axes[0].set_ylabel("Wavelength / cells")
@@ -270,4 +270,4 @@ def _verdicts(studies: Sequence[_Study]) -> "Figure":
 
 def _verdict(study: _Study) -> str:
     passed = study.check.p_value > study.check.level
-    return f"{study.n_steps}\n{'passes' if passed else 'FAILS'}\np = {study.check.p_value:.3f}"
+    return f"{study.n_steps}\n{'passes' if passed else 'FAILS'}\n{study.check.p_value:.3f}"
