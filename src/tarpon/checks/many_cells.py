@@ -4,7 +4,7 @@ The cells of all points are read twice, and a part that fits into the cache at a
 their moments, and once for everything else.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..bases import Bands, Basis
 from ..simulations import passes
 
 SMALL, LARGE = 1e-12, 1e12  # sizes between which squares may be of single precision
+_TOGETHER = 2**19  # bytes of points whose coefficients are computed together
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +54,15 @@ class Grid:
             sizes = (sizes[:, None] * np.diff([*starts, n])).ravel()
         return sizes
 
-    def add(self, field: Floats, sums: Floats) -> None:
-        """Add the cells of a flat field to the sums of all blocks."""
-        rows = field.reshape(-1, self.shape[-1])
+    def add(self, fields: Floats, sums: Floats) -> None:
+        """Add the cells of flat fields `(n, n_cells)` to the sums of all blocks."""
+        rows = fields.reshape(len(fields), -1, self.shape[-1])
         backends.fields().add_blocks(rows, self.rows, self.columns, sums)
 
     def means(self, fields: Floats) -> Floats:
         """Return the means of blocks of flat fields `(n, n_cells)`, `(n, n_blocks)`."""
         sums = np.zeros((len(fields), len(self.sizes)))
-        for field, total in zip(fields, sums, strict=True):
-            self.add(field, total)
+        self.add(fields, sums)
         return sums / self.sizes
 
 
@@ -95,13 +95,13 @@ class Runs:
         return np.ascontiguousarray(self.bands.contrasts.T, np.float32)
 
     def add(self, waves: Floats, centre: Floats, sums: Floats, crossed: Floats) -> None:
-        """Add the coefficients of a residual up by band, given those of the mean of the points.
+        """Add the coefficients of residuals up by band, given those of the mean of the points.
 
         Arguments:
-            waves: The coefficients `(n_coefficients,)`.
-            centre: Those of the mean.
-            sums: Their squares, products with the mean, and themselves, `(3, n_bands)`.
-            crossed: Their squares times contrasts, `(n_bands, n_contrasts)`.
+            waves: The coefficients `(n, n_coefficients)`.
+            centre: Those of the mean, `(n_coefficients,)`.
+            sums: Their squares, products with the mean, and themselves, `(n, 3, n_bands)`.
+            crossed: Their squares times contrasts, `(n, n_bands, n_contrasts)`.
         """
         backends.fields().add_bands(
             waves, centre, self.contrasts, self.starts, self.labels, sums, crossed
@@ -141,33 +141,62 @@ class ManyCells:
             raise passes.InvalidError
         if kind == np.float32 and not SMALL < sd.max() < LARGE:
             truth, draws, kind = truth.astype(float), draws.astype(float), np.dtype(float)
-        sums = _Sums.of(self, len(draws) + 1)
         centre, per_sd = mean.astype(kind), (1 / np.where(sd > 0, sd, 1.0)).astype(kind)
-        waves = self.waves(centre)
-
-        def run(first: int, last: int, about: Floats) -> None:
-            # One point at a time, or rounding would depend on its place.
-            for j in range(first, last):
-                point = draws[j - 1] if j else truth
-                backends.fields().residual(point, centre, per_sd, about, sums.powers[j])
-                self.runs.add(self.waves(about), waves, sums.bands[j], sums.crossed[j])
-                self.coarse.add(about, sums.coarse[j])
-                self.fine.add(about, sums.fine[j])
-
-        n_threads = threads.n_threads_for(draws.nbytes, 16 * len(draws))
-        spaces = [np.empty(len(truth), kind) for _ in range(n_threads)]
-        threads.share(run, len(draws) + 1, n_threads, spaces)
-        own = np.zeros((3, len(self.runs.bands.names)))
-        self.runs.add(waves, waves, own, sums.crossed[0].copy())
-        scores = sums.scores(self) | {"mean": own[0]}
+        about = _About(self, centre, per_sd, self.waves(centre[None])[0])
+        scores = about.sums(truth, draws).scores(self) | {"mean": self._power(about.waves)}
         scores["points"] += self.coarse.means(mean[None])
         kinds = dict.fromkeys(scores, kind) | {"maps": np.dtype(np.float32)}
         return {name: array.astype(kinds[name])[None] for name, array in scores.items()}
 
-    def waves(self, field: Floats) -> Floats:
-        """Return the coefficients of a flat field, in its precision."""
-        found = self.basis.coefficients(field[None], self.shape)[0]
-        return np.ascontiguousarray(found, field.dtype)
+    def waves(self, fields: Floats) -> Floats:
+        """Return the coefficients of flat fields `(n, n_cells)`, in their precision."""
+        return np.ascontiguousarray(self.basis.coefficients(fields, self.shape), fields.dtype)
+
+    def _power(self, waves: Floats) -> Floats:
+        """Return the sum of squares of coefficients by band."""
+        sums = _Sums.of(self, 1)
+        self.runs.add(waves[None], waves, sums.bands, sums.crossed)
+        return sums.bands[0, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class _About:
+    """The points of one simulation about their mean.
+
+    Arguments:
+        cells: What is computed of them.
+        centre: Their mean, `(n_cells,)`.
+        per_sd: One over their standard deviation, 1 where they do not vary.
+        waves: The coefficients of the mean.
+    """
+
+    cells: ManyCells
+    centre: Floats
+    per_sd: Floats
+    waves: Floats
+
+    def sums(self, truth: Floats, draws: Floats) -> "_Sums":
+        """Return the sums of all points, truth first."""
+        sums = _Sums.of(self.cells, len(draws) + 1)
+        n_threads = threads.n_threads_for(draws.nbytes, 16 * len(draws))
+        n_together = max(1, _TOGETHER // truth.nbytes)
+        spaces = [np.empty((n_together, len(truth)), truth.dtype) for _ in range(n_threads)]
+        self._add(truth[None], spaces[0], sums.some(0, 1))
+
+        def run(first: int, last: int, space: Floats) -> None:
+            for start in range(first, last, n_together):
+                stop = min(start + n_together, last)
+                self._add(draws[start:stop], space, sums.some(start + 1, stop + 1))
+
+        threads.share(run, len(draws), n_threads, spaces)
+        return sums
+
+    def _add(self, points: Floats, space: Floats, sums: "_Sums") -> None:
+        about = space[: len(points)]
+        backends.fields().residuals(points, self.centre, self.per_sd, about, sums.powers)
+        self.cells.runs.add(self.cells.waves(about), self.waves, sums.bands, sums.crossed)
+        self.cells.coarse.add(about, sums.coarse)
+        self.cells.fine.add(about, sums.fine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +228,10 @@ class _Sums:
             cells.fine.sizes.shape,
         )
         return cls(*(np.zeros((n_points, *shape)) for shape in shapes))
+
+    def some(self, first: int, last: int) -> "_Sums":
+        """Return the sums of some of the points, to which others may be added."""
+        return _Sums(*(vars(self)[field.name][first:last] for field in fields(self)))
 
     def scores(self, cells: ManyCells) -> Results:
         """Return the scores that are made of the sums."""
