@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from ._base import arguments
+from ._base.arrays import namespace
 from ._base.types import Array, ArrayLike, Floats, Ints
 
 __all__ = ["Bands", "Basis", "Fourier", "Matrix", "Regions"]
@@ -120,6 +121,8 @@ class Fourier:
     def coefficients(self, points: Array, shape: tuple[int, ...]) -> Array:
         from scipy.fft import rfftn
 
+        if namespace(points) is not np:
+            return _on_device(points, shape)
         axes = tuple(range(-len(shape), 0))
         fields = points.reshape(*points.shape[:-1], *shape)
         waves = rfftn(fields, axes=axes, norm="ortho")
@@ -147,6 +150,15 @@ class Fourier:
             contrasts=np.stack(contrasts, axis=1) if pairs else None,
             axes=pairs,
         )
+
+
+def _on_device(points: Array, shape: tuple[int, ...]) -> Array:
+    """Return the coefficients of waves in tensors, where these are."""
+    torch, axes = namespace(points), tuple(range(-len(shape), 0))
+    fields = points.reshape(*points.shape[:-1], *shape)
+    waves = torch.fft.rfftn(fields, dim=axes, norm="ortho")
+    waves[..., _interior(shape[-1])] *= 2**0.5
+    return torch.view_as_real(waves).reshape(*points.shape[:-1], -1)
 
 
 def _interior(n_last: int) -> slice:
