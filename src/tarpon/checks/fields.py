@@ -135,9 +135,14 @@ class _Maps:
 
     def scores(self, block: Block) -> Array:
         z = self.values.scores(block)
+        n_points, n_block, n_cells = z.shape
+        n_all = n_points if block.played is None else n_points + len(block.played)
+        both = np.empty((n_block, n_all, 2 * n_cells), z.dtype).swapaxes(0, 1)
+        both[:n_points, :, :n_cells] = z
         if block.played is not None:  # nothing is planted in them
-            z = np.concatenate([z, z[block.played, np.arange(z.shape[1])]])
-        return np.concatenate([z, z * z], axis=2)
+            both[n_points:, :, :n_cells] = z[block.played, np.arange(n_block)]
+        np.square(both[..., :n_cells], out=both[..., n_cells:])
+        return both
 
     def cut(self, sims: slice) -> "_Maps":
         return _Maps(self.values.cut(sims))
