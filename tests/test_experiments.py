@@ -9,7 +9,7 @@ from tarpon._base.text import in_digits
 from tarpon.cli import main
 from tarpon.experiments import EXPERIMENTS, Claim, Lab, reproduce
 from tarpon.experiments._lab import about
-from tarpon.experiments._lensing import _draws
+from tarpon.experiments._lensing import chained
 from tarpon.problems import Galaxies, Lensing
 
 FAST = {"bias"}
@@ -96,14 +96,14 @@ def test_chains_that_were_cut_off_go_on_from_there(small, tmp_path):
     counting.problem, counting.chains, counting.device = sampler.problem, sampler.chains, "cpu"
     folder = tmp_path / "chains"
     with pytest.raises(Cut):
-        _draws(Lab(tmp_path, progress=cut_off), counting, x, 7, folder)
+        chained(Lab(tmp_path, progress=cut_off), counting, x, 7, folder)
     done = {path: path.stat().st_mtime_ns for path in folder.glob("chains-*.npz")}
     assert len(done) >= 2
     before = len(sampled)
-    draws = _draws(Lab(tmp_path), counting, x, 7, folder)
+    draws = chained(Lab(tmp_path), counting, x, 7, folder)
     assert len(sampled) - before == 5 - len(done)
     assert done.items() <= {path: path.stat().st_mtime_ns for path in folder.iterdir()}.items()
-    whole = _draws(Lab(tmp_path), sampler, x, 7, tmp_path / "other")
+    whole = chained(Lab(tmp_path), sampler, x, 7, tmp_path / "other")
     for name, one in draws.items():
         assert one.shape == (7, 23, 3)
         np.testing.assert_array_equal(one, whole[name])
@@ -111,10 +111,10 @@ def test_chains_that_were_cut_off_go_on_from_there(small, tmp_path):
 
 def test_other_settings_never_meet_the_same_chains(small, tmp_path):
     sampler, x = small
-    _draws(Lab(tmp_path), sampler, x, 7, tmp_path / "chains")
+    chained(Lab(tmp_path), sampler, x, 7, tmp_path / "chains")
     for seed, n, n_draws, differs in ((1, 23, 7, "seed"), (0, 22, 7, "x"), (0, 23, 8, "n_draws")):
         with pytest.raises(ValueError, match=f"results of another run: {differs} was"):
-            _draws(Lab(tmp_path, seed=seed), sampler, x[:n], n_draws, tmp_path / "chains")
+            chained(Lab(tmp_path, seed=seed), sampler, x[:n], n_draws, tmp_path / "chains")
 
 
 def test_the_command_line_prints_and_writes(tmp_path):

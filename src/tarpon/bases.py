@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from ._base import arguments
+from ._base.arrays import namespace, to_device_of
 from ._base.types import Array, ArrayLike, Floats, Ints
 
 __all__ = ["Bands", "Basis", "Fourier", "Matrix", "Regions"]
@@ -120,12 +121,14 @@ class Fourier:
     def coefficients(self, points: Array, shape: tuple[int, ...]) -> Array:
         from scipy.fft import rfftn
 
+        if namespace(points) is not np:
+            return _on_device(points, shape)
         axes = tuple(range(-len(shape), 0))
         fields = points.reshape(*points.shape[:-1], *shape)
         waves = rfftn(fields, axes=axes, norm="ortho")
-        waves[..., _interior(shape[-1])] *= np.sqrt(2.0, dtype=waves.real.dtype)
-        flat = waves.reshape(*points.shape[:-1], -1)
-        return flat.view(flat.real.dtype)
+        parts = waves.view(waves.real.dtype)
+        parts *= _standing_for_two(shape[-1]).astype(parts.dtype)
+        return parts.reshape(*points.shape[:-1], -1)
 
     def bands(self, shape: tuple[int, ...]) -> Bands:
         waves = _frequencies(shape)
@@ -149,9 +152,22 @@ class Fourier:
         )
 
 
-def _interior(n_last: int) -> slice:
-    """Return the waves of a real transform that stand for two."""
-    return slice(1, (n_last + 1) // 2)
+def _on_device(points: Array, shape: tuple[int, ...]) -> Array:
+    """Return the coefficients of waves in tensors, where these are."""
+    torch, axes = namespace(points), tuple(range(-len(shape), 0))
+    fields = points.reshape(*points.shape[:-1], *shape)
+    waves = torch.fft.rfftn(fields, dim=axes, norm="ortho")
+    parts = torch.view_as_real(waves).reshape(*waves.shape[:-1], -1)
+    factors = to_device_of(_standing_for_two(shape[-1]), parts)
+    parts = parts * torch.asarray(factors, dtype=parts.dtype)
+    return parts.reshape(*points.shape[:-1], -1)
+
+
+def _standing_for_two(n_last: int) -> Floats:
+    """Return factors of real and imaginary parts: √2 for waves that stand for two, else 1."""
+    factors = np.ones(2 * (n_last // 2 + 1))
+    factors[2 : 2 * ((n_last + 1) // 2)] = np.sqrt(2.0)
+    return factors
 
 
 def _frequencies(shape: tuple[int, ...]) -> Floats:

@@ -7,6 +7,7 @@ every backend.
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 from .._base import arrays
@@ -134,3 +135,11 @@ def swaps(array: Array) -> Swaps:
     else:
         from . import _swaps as chosen
     return chosen
+
+
+@cache
+def fields() -> Any:
+    """Return the loops over fields of many cells, which are compiled for the CPU."""
+    from . import _field_kernels
+
+    return _field_kernels

@@ -9,7 +9,8 @@ from .._base.arrays import Results, double, host, joined
 from .._base.types import Array, Floats, Ints
 from ..simulations import Simulations, chosen, on_host, passes, points_alone
 from ..simulations.fields import Places, blocks, places_of
-from .fields import averages, blocks_of_cells
+from .fields import blocks_of_cells
+from .many_cells import Grid
 from .parameters import Effects
 
 _MOST_CELLS = 4096  # of an example, beyond which blocks of cells are drawn
@@ -48,7 +49,8 @@ class Example:
         points = np.concatenate([one.theta[None], one.samples]).swapaxes(0, 1)
         if sims.n_dims > _MOST_CELLS and len(sims.shape) > 1:
             starts = blocks_of_cells(sims.shape, _MOST_CELLS)
-            points = averages(points.astype(float), sims.shape, starts)
+            fields = points[0].astype(np.result_type(points, np.float32), copy=False)
+            points = Grid(sims.shape, starts).means(fields)[None]
             places = blocks(places, sims.shape, starts)
         truth, draws = points[:, 0].astype(float), points[:, 1:].swapaxes(0, 1)
         mean, sd = _moments(draws, one.log_weights)

@@ -25,18 +25,28 @@ import numpy as np
 
 from .. import regions
 from .._base import threads
-from .._base.arrays import Results, host, joined
+from .._base.arrays import (
+    Results,
+    double,
+    host,
+    joined,
+    kind,
+    namespace,
+    rounded_like,
+    single,
+    to_device_of,
+)
 from .._base.text import Estimate
 from .._base.types import Array, Floats, Ints
-from ..bases import Bands, Basis
+from ..bases import Bands, Basis, Fourier
 from ..regions import Region, Values, cut
 from ..simulations import Simulations, averaged, passes, points_alone
 from ..simulations.blocks import Block
 from .labellings import Part
+from .many_cells import LARGE, SMALL, Grid, ManyCells, Runs
 
 MOST_CELLS = 1024  # that are parameters of their own, and that are looked at one by one
 _MOST_BLOCKS = 256  # of cells that are parameters where there are more cells
-_SMALL, _LARGE = 1e-12, 1e12  # sizes between which squares may be of single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +135,14 @@ class _Maps:
 
     def scores(self, block: Block) -> Array:
         z = self.values.scores(block)
+        n_points, n_block, n_cells = z.shape
+        n_all = n_points if block.played is None else n_points + len(block.played)
+        both = np.empty((n_block, n_all, 2 * n_cells), z.dtype).swapaxes(0, 1)
+        both[:n_points, :, :n_cells] = z
         if block.played is not None:  # nothing is planted in them
-            z = np.concatenate([z, z[block.played, np.arange(z.shape[1])]])
-        return np.concatenate([z, z * z], axis=2)
+            both[n_points:, :, :n_cells] = z[block.played, np.arange(n_block)]
+        np.square(both[..., :n_cells], out=both[..., n_cells:])
+        return both
 
     def cut(self, sims: slice) -> "_Maps":
         return _Maps(self.values.cut(sims))
@@ -213,25 +228,55 @@ class _Recipe:
         crossed = own[:, :, None] * bands.contrasts[:, None].astype(np.float32)
         return np.concatenate([own, crossed.reshape(len(own), -1)], axis=1)
 
+    @cached_property
+    def many(self) -> ManyCells | None:
+        """The scores of fields of many cells, if they are."""
+        if self.edges is None:
+            return None
+        coarse, fine = (Grid(self.shape, starts) for starts in self.edges)
+        return ManyCells(self.basis, Runs(self.bands), self.shape, coarse, fine)
+
     def scores(self, sims: Simulations, *, own: Mapping[str, Region]) -> Results:
         """Return the scores of some simulations, simulations first."""
         found = []
         with threads.one_thread_each():
-            for piece in passes.pieces(sims):
-                found += threads.mapped(lambda block: self._scores(block, own), piece.blocks())
+            here = self.many is not None and namespace(sims.samples) is np
+            for piece in passes.pieces(sims, check_points=not here):
+                if here:
+                    found += [self._of_many(block, own) for block in piece.blocks(n_bytes=1)]
+                else:
+                    blocks = piece.blocks()
+                    found += threads.mapped(lambda block: self._scores(block, own), blocks)
         return joined(found)
 
+    def _of_many(self, block: Block, own: Mapping[str, Region]) -> Results:
+        """Return the scores of one simulation of fields of many cells."""
+        assert self.many is not None
+        draws, truth = (
+            host(points)
+            for points in (
+                block.sims.samples[:, block.here.start],
+                block.sims.theta[block.here][0],
+            )
+        )
+        order, share = _truth_first(block.n_points), None
+        if block.weighted:
+            share = (block.weights / block.weights.sum(axis=0))[order, 0]
+        results = self.many.scores(rounded_like(truth, draws), draws, share)
+        results |= {} if share is None else {"share": share[None]}
+        return results | {name: one[:, order] for name, one in _own(block, own).items()}
+
     def _scores(self, block: Block, own: Mapping[str, Region]) -> Results:
+        """Return the scores of a block: of fields of few cells, or of tensors on a device."""
         about, centre, share = _residuals(block)
-        n_bands, sums = len(self.bands.names), self.sums.astype(about.dtype, copy=False)
+        n_bands, sums = len(self.bands.names), _like(self.sums, about)
         by_band = sums[:, :n_bands]
-        d = np.asarray(self.basis.coefficients(about, self.shape))
-        m = np.asarray(self.basis.coefficients(centre.astype(about.dtype), self.shape))
+        d, m = self._coefficients(about), self._coefficients(_like(centre, about))
         bias = d @ by_band if self.bands.signed else d[..., :0]
         follows = d @ (m[:, :, None] * by_band)
-        squares = np.square(d) @ sums
+        squares = (d * d) @ sums
         width, crossed = squares[..., :n_bands], squares[..., n_bands:]
-        each = crossed.reshape(*width.shape, -1) / np.maximum(width, 1e-30)[..., None]
+        each = crossed.reshape(*width.shape, -1) / width.clip(min=1e-30)[..., None]
         results = {
             "width": width,
             "follows": follows,
@@ -244,53 +289,80 @@ class _Recipe:
         if self.edges is not None:
             coarse, fine = self.edges
             centres = averages(centre[:, None], self.shape, coarse)
-            points = centres + averages(about, self.shape, coarse)
-            results["points"] = points.astype(about.dtype)
+            results["points"] = _like(centres, about) + averages(about, self.shape, coarse)
             residual = averages(about, self.shape, fine)
-            sd = residual.std(axis=1, keepdims=True)
-            results["maps"] = (residual / np.maximum(sd, 1e-30)).astype(np.float32)
-        for name, region in own.items():
-            scores = regions.scores(region.scores(block), (block.n_points, len(block.truth)))
-            results[f"own {name}"] = host(scores).swapaxes(0, 1)
-        # Where the truth is the first of the points, the first draw is the last of them.
-        order = np.array([0, block.n_points - 1, *range(1, block.n_points - 1)])
-        ordered = {name: scores[:, order] for name, scores in results.items()}
-        return ordered | {"mean": (m * m) @ by_band}
+            variance = (residual**2).mean(axis=1) - residual.mean(axis=1) ** 2
+            sd = variance.clip(min=1e-60)[:, None] ** 0.5
+            results["maps"] = single(residual / sd)
+        order = _truth_first(block.n_points)
+        every = {name: host(scores) for name, scores in results.items()} | _own(block, own)
+        ordered = {name: scores[:, order] for name, scores in every.items()}
+        return ordered | {"mean": host((m * m) @ by_band)}
+
+    def _coefficients(self, points: Array) -> Array:
+        """Return the coefficients of points, where they are; only waves know tensors."""
+        if isinstance(self.basis, Fourier) or namespace(points) is np:
+            return self.basis.coefficients(points, self.shape)
+        return _like(self.basis.coefficients(host(points), self.shape), points)
 
 
-def _residuals(block: Block) -> tuple[Floats, Floats, Floats | None]:
+def _own(block: Block, own: Mapping[str, Region]) -> Results:
+    """Return the user's own scores, simulations first."""
+    shape = block.n_points, len(block.truth)
+    return {
+        f"own {name}": host(regions.scores(region.scores(block), shape)).swapaxes(0, 1)
+        for name, region in own.items()
+    }
+
+
+def _truth_first(n_points: int) -> Ints:
+    """Return the order of points in which draws follow the truth.
+
+    Where the truth is the first of the points, the first draw is the last of them.
+    """
+    return np.array([0, n_points - 1, *range(1, n_points - 1)])
+
+
+def _residuals(block: Block) -> tuple[Array, Array, Floats | None]:
     """Return points about their mean, simulations first; the mean; and shares of the weight.
 
     Residuals of single precision have no more digits than the points.
     """
-    centre, points = host(block.centre), host(block.points).swapaxes(0, 1)
+    centre, points = block.centre, block.points.swapaxes(0, 1)
     share = (block.weights / block.weights.sum(axis=0)).T if block.weighted else None
-    kind = np.result_type(points.dtype, np.float32)
-    about = points - centre[:, None].astype(kind)
-    if kind == np.float32 and not _SMALL < abs(about).max() < _LARGE:
-        about = about.astype(float)
+    short = kind(points) == "f" and points.dtype.itemsize <= 4
+    points = single(points) if short else double(points)
+    about = points - _like(centre, points)[:, None]
+    if short and not SMALL < abs(about).max() < LARGE:
+        about = double(about)
     return about, centre, share
 
 
-def _one_point(about: Floats, share: Floats | None) -> Floats:
+def _like(numbers: Array, array: Array) -> Array:
+    """Return numbers on the device of an array, in its precision."""
+    return namespace(array).asarray(to_device_of(numbers, array), dtype=array.dtype)
+
+
+def _one_point(about: Array, share: Floats | None) -> Array:
     """Return skewness and kurtosis of the standardised cells of each point."""
+    xp = namespace(about)
     if share is None:
-        variance = np.einsum("ijk,ijk->ik", about, about) / about.shape[1]
+        variance = xp.einsum("ijk,ijk->ik", about, about) / about.shape[1]
     else:
-        variance = np.einsum("ij,ijk,ijk->ik", share.astype(about.dtype), about, about)
-    z = about / np.sqrt(np.where(variance > 0, variance, 1.0))[:, None]
+        variance = xp.einsum("ij,ijk,ijk->ik", _like(share, about), about, about)
+    z = about / xp.where(variance > 0, variance, 1.0)[:, None] ** 0.5
     square = z * z
-    second = np.maximum(square.mean(axis=-1), 1e-30)
-    third, fourth = (np.einsum("ijk,ijk->ij", square, other) / z.shape[2] for other in (z, square))
-    return np.stack([third / second**1.5, fourth / second**2], axis=-1)
+    second = square.mean(axis=-1).clip(min=1e-30)
+    third, fourth = (xp.einsum("ijk,ijk->ij", square, other) / z.shape[2] for other in (z, square))
+    return xp.stack([third / second**1.5, fourth / second**2], -1)
 
 
-def averages(points: Array, shape: tuple[int, ...], edges: Sequence[Ints]) -> Floats:
+def averages(points: Array, shape: tuple[int, ...], edges: Sequence[Ints]) -> Array:
     """Return means over blocks of cells, `(n_block, n_points, n_blocks_of_cells)`."""
-    fields = points.reshape(*points.shape[:2], *shape)
+    xp, fields = namespace(points), points.reshape(*points.shape[:2], *shape)
     for axis, (starts, n) in enumerate(zip(edges, shape, strict=True), 2):
         block = np.searchsorted(starts, np.arange(n), side="right") - 1
-        weight = (block == np.arange(len(starts))[:, None]).astype(points.dtype)
-        weight /= weight.sum(axis=1, keepdims=True)
-        fields = np.moveaxis(np.moveaxis(fields, axis, -1) @ weight.T, -1, axis)
+        weight = (block == np.arange(len(starts))[:, None]).astype(float)
+        weight = _like(weight / weight.sum(axis=1, keepdims=True), points)
+        fields = xp.moveaxis(xp.moveaxis(fields, axis, -1) @ weight.T, -1, axis)
     return fields.reshape(*points.shape[:2], -1)

@@ -172,10 +172,10 @@ class Effects:
 
     def width(self, k: int | None = None, z: float = 1.96) -> Estimate:
         """Return the factor of one parameter, or of all together that take many values."""
+        if k is not None:
+            return self.few[k].width(z) if k in self.few else self.width_of([k], z)
         many = [j for j in range(self.truth.shape[1]) if j not in self.few]
-        if k in self.few or not many:
-            return self.few[min(self.few) if k is None else k].width(z)
-        return self.width_of(many if k is None else [k], z)
+        return self.width_of(many, z) if many else self.few[min(self.few)].width(z)
 
     def width_of(self, ks: Sequence[int], z: float = 1.96) -> Estimate:
         """Return the factor of several parameters together that take many values."""

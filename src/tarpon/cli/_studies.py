@@ -110,7 +110,7 @@ def plan(n_dims: int, as_json: bool, **options: Any) -> None:
 )
 @an_option(
     "--device",
-    "The device of the chains of lensing: cpu, cuda, or auto.",
+    "The device of the chains of lensing and steps: cpu, cuda, or auto.",
     default="auto",
     metavar="NAME",
 )
@@ -121,8 +121,8 @@ def reproduce(
     """Run an experiment of the paper, or all of them.
 
     NAME is one of method, gaussian, uninformative, lensing, connection, intuition, bias,
-    references, metrics, blindspots, errata; or all. Figures (PNG and PDF), numbers (JSON) and a
-    page with both are written. The exit status is 1 if any number is not as expected.
+    references, metrics, blindspots, steps, errata; or all. Figures (PNG and PDF), numbers (JSON)
+    and a page with both are written. The exit status is 1 if any number is not as expected.
 
     Example:  tarpon reproduce gaussian --quick
     """
@@ -132,7 +132,7 @@ def reproduce(
     hold = True
     with Bar() as bar:
         lab = Lab(out, quick, rng, galaxies, device, bar)
-        if {"lensing", "errata"} & set(names):
+        if {"lensing", "steps", "errata"} & set(names):
             _ = lab.prior  # If anything is missing for it, fail now and not after an hour.
         for experiment in names:
             outcome = reproduce(experiment, lab)

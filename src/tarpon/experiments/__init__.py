@@ -16,6 +16,7 @@ from ._lab import Answer, Claim, Lab, Outcome
 from ._lensing import lensing
 from ._pictures import connection, intuition, method
 from ._record import write, write_page
+from ._steps import steps
 from ._uninformative import uninformative
 
 __all__ = ["EXPERIMENTS", "Answer", "Claim", "Experiment", "Lab", "Outcome", "reproduce"]
@@ -47,6 +48,7 @@ EXPERIMENTS = {
     ),
     "metrics": Experiment("Appendix D, distances L2 and L1", choices_of_metric),
     "blindspots": Experiment("not in the paper: what TARP does not see", blindspots),
+    "steps": Experiment("not in the paper: how many steps a sampler needs", steps),
     "errata": Experiment("not in the paper: formulas taken by the letter", errata),
 }
 

@@ -14,10 +14,11 @@ from .._base import optional
 from .._base.arrays import Results
 from .._base.threads import n_allowed
 from .._base.types import Array, Floats
-from ..checks import check
+from ..checks import Check, check
 from ..diagnostics import tarp
 from ..engine import Engine
 from ..problems import Lensing
+from ..problems.lensing.galaxies import N_SIDE
 from ..references import Prior
 from ..simulations import Simulations
 from ._lab import Answer, Claim, Lab, Outcome, curve, distance
@@ -37,38 +38,38 @@ def lensing(lab: Lab) -> Outcome:
     """Sources of lensed galaxies, drawn with the exact and with an approximate likelihood."""
     problem = Lensing(lab.prior, noise=_NOISE)
     theta, x = problem.simulate(lab.size(500, 100), np.random.default_rng(lab.seed))
-    sampler = problem.sampler(*_SAMPLERS, n_steps=lab.size(*_STEPS), device=_device(lab))
+    sampler = problem.sampler(*_SAMPLERS, n_steps=lab.size(*_STEPS), device=device(lab))
     folder = lab.out / ".lensing"
-    draws = _draws(lab, sampler, x, lab.size(1000, 40), folder)
-    studies = {
-        name: Simulations(_beside_chains(one, sampler.device), theta, x=x)
-        for name, one in draws.items()
-    }
+    draws = chained(lab, sampler, x, lab.size(1000, 40), folder)
+    studies = {name: as_fields(one, theta, x, sampler.device) for name, one in draws.items()}
     results = {
         name: tarp(sims, reference=Prior(problem.prior), rng=lab.seed)
         for name, sims in studies.items()
+    }
+    checks = {
+        name: check(sims, rng=lab.seed)
+        for name, sims in lab.track(studies.items(), len(studies), "check")
     }
     outcome = Outcome(
         figures={
             "lensing": plots.panels({"lensed galaxies, 256 pixels": results}),
             "lensing-example": _reconstruction(problem, theta[0], x[0], draws["exact"][:, 0]),
+            "lensing-maps": plots.maps(checks["biased"]),
+            "lensing-spectrum": _spectra(checks),
         },
         claims=[
             Claim("exact: p-value", results["exact"].p_value, low=0.01),
             Claim("biased: distance", distance(results["biased"]), low=0.2),
             *_against_law(sampler, x, draws),
         ],
-        answers=[
-            Answer.of(name, {"TARP": results[name]}, check(studies[name], rng=lab.seed))
-            for name in lab.track(_SAMPLERS, len(_SAMPLERS), "check")
-        ],
+        answers=[Answer.of(name, {"TARP": results[name]}, checks[name]) for name in _SAMPLERS],
         numbers={name: curve(result) for name, result in results.items()},
     )
     shutil.rmtree(folder)
     return outcome
 
 
-def _draws(
+def chained(
     lab: Lab, sampler: "Sampler", x: Floats, n_draws: int, folder: Path
 ) -> dict[str, Array]:
     """Return draws `(n_draws, n_sims, n_dims)` by sampler.
@@ -78,7 +79,8 @@ def _draws(
     n_block = 5 if sampler.device == "cpu" else 50
     rows = [slice(start, start + n_block) for start in range(0, len(x), n_block)]
     covariance = np.round(sampler.problem.galaxies.covariance, 9)
-    about = {"x": x, "n_draws": n_draws, "n_steps": lab.size(*_STEPS), "n_block": n_block,
+    n_steps = max(len(chain.kick) for chain in sampler.chains.values())
+    about = {"x": x, "n_draws": n_draws, "n_steps": n_steps, "n_block": n_block,
              "device": sampler.device, "covariance": covariance}  # fmt: skip
 
     def chains(some: slice) -> Results:
@@ -96,15 +98,22 @@ def _draws(
     return {name: array.swapaxes(0, 1) for name, array in draws.items()}
 
 
-def _device(lab: Lab) -> str:
+def device(lab: Lab) -> str:
     if lab.device != "auto":
         return lab.device
     torch = optional.installed("torch")
     return "cuda" if torch is not None and torch.cuda.is_available() else "cpu"
 
 
+def as_fields(draws: Array, theta: Floats, x: Floats, device: str) -> Simulations:
+    """Return sources as fields, with draws where the chains ran, so that they are tested there."""
+    shape = (N_SIDE, N_SIDE)
+    samples = _beside_chains(draws, device).reshape(*draws.shape[:2], *shape)
+    return Simulations(samples, theta.reshape(-1, *shape), x=x)
+
+
 def _beside_chains(draws: Array, device: str) -> Any:
-    """Return draws where the chains ran, so that they are tested there."""
+    """Return draws on the device of the chains."""
     if device == "cpu":
         return draws
     torch = optional.package("torch")
@@ -125,6 +134,14 @@ def _against_law(sampler: "Sampler", x: Floats, draws: dict[str, Array]) -> Iter
             f"{name}: scatter of means about their closed-form law, relative",
             scatter, 1 - margin, 1 + margin,
         )  # fmt: skip
+
+
+def _spectra(checks: dict[str, Check]) -> "Figure":
+    """Draw the power of truths over that of draws, sampler by sampler."""
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), sharey=True, layout="constrained")
+    for ax, (name, found) in zip(axes, checks.items(), strict=True):
+        plots.spectrum(found, ax=ax).set_title(name, loc="right")
+    return figure
 
 
 def _reconstruction(problem: Lensing, theta: Floats, x: Floats, draws: Array) -> "Figure":

@@ -25,7 +25,7 @@ _DEVICE_BLOCK_BYTES = 128 * 2**20
 _AHEAD = 2  # pieces that are read from disk before they are needed
 
 
-class _InvalidError(Exception):
+class InvalidError(Exception):
     """Simulations contain NaN or infinite values."""
 
 
@@ -82,13 +82,17 @@ def each(
         sims._known.checked = True
 
 
-def pieces(sims: "Simulations", *, by_chunk: bool = False) -> "Iterator[Simulations]":
+def pieces(
+    sims: "Simulations", *, by_chunk: bool = False, check_points: bool = True
+) -> "Iterator[Simulations]":
     """Yield the simulations a few at a time, read and checked.
 
     Arguments:
         sims: The simulations.
         by_chunk: Whether pieces may be as small as the chunks on disk, which is faster, but
             depends on how the draws are stored.
+        check_points: Whether to look for NaN and infinities in points. Otherwise the caller does,
+            and raises `InvalidError`.
     """
     draws, n_piece = sims._unread.get("samples"), step(sims)
     if by_chunk and draws is not None:
@@ -98,8 +102,8 @@ def pieces(sims: "Simulations", *, by_chunk: bool = False) -> "Iterator[Simulati
         if draws is not None and place.stop < sims.n_sims:
             stop = min(place.stop + _AHEAD * n_piece, sims.n_sims)
             draws.window(slice(place.stop, stop)).ahead()
-        if not piece._known.checked and _invalid(piece).any():
-            raise _InvalidError
+        if not piece._known.checked and _invalid(piece, check_points).any():
+            raise InvalidError
         yield piece
 
 
@@ -144,7 +148,7 @@ def ends(part: "Simulations", *, centres: bool) -> Results:
     for piece in pieces(_unchecked(part), by_chunk=True):
         low, high = box = shapes.pooled_box(piece.samples, piece.theta)
         if not part._known.checked and shapes.invalid(piece, box).any():
-            raise _InvalidError
+            raise InvalidError
         results.append({"low": low[None], "high": high[None]})
         if centres:
             results[-1]["centres"] = piece.centres()
@@ -170,12 +174,14 @@ def _on_part(
     part, extra = task
     try:
         return function(part, **extra)
-    except _InvalidError:
+    except InvalidError:
         return {"invalid": part._start + np.flatnonzero(~valid(part)["valid"])}
 
 
-def _invalid(piece: "Simulations") -> Array:
-    return shapes.invalid(piece, shapes.pooled_box(piece.samples, piece.theta))
+def _invalid(piece: "Simulations", check_points: bool = True) -> Array:
+    nothing = np.empty(0), np.empty(0)
+    box = shapes.pooled_box(piece.samples, piece.theta) if check_points else nothing
+    return shapes.invalid(piece, box)
 
 
 def _slices(sims: "Simulations", n: int) -> Iterator[slice]:

@@ -1,0 +1,129 @@
+"""The compiled loops over fields of many cells: moments, residuals, blocks of cells and bands."""
+
+import numpy as np
+
+from .._base.compiling import compiled
+from .._base.types import Array
+
+# Signed indices may be negative, and the check for that prevents vectorised loops.
+_index = np.uint64
+_CELLS = 2048  # that all points have together in a cache
+
+
+@compiled
+def moments(
+    truth: Array, draws: Array, share: Array, first: int, last: int, mean: Array, square: Array
+) -> None:
+    """Find the mean of truth and draws `(n_draws, n_cells)` in some cells, and their variance.
+
+    Each point counts by its share, that of the truth first.
+    """
+    for start in range(first, last, _CELLS):
+        here = slice(start, min(start + _CELLS, last))
+        centre, about = mean[here], square[here]
+        centre[:] = 0
+        about[:] = 0
+        _add(truth[here], share[0], centre)
+        for j in range(len(draws)):
+            _add(draws[j, here], share[j + 1], centre)
+        _add_square(truth[here], share[0], centre, about)
+        for j in range(len(draws)):
+            _add_square(draws[j, here], share[j + 1], centre, about)
+
+
+@compiled
+def _add(point: Array, share: float, total: Array) -> None:
+    for c in range(_index(point.size)):
+        total[c] += share * point[c]
+
+
+@compiled
+def _add_square(point: Array, share: float, centre: Array, total: Array) -> None:
+    for c in range(_index(point.size)):
+        about = point[c] - centre[c]
+        total[c] += share * about * about
+
+
+@compiled
+def residuals(points: Array, centre: Array, per_sd: Array, about: Array, sums: Array) -> None:
+    """Write points about the centre, and add their standardised squares, cubes, fourth powers.
+
+    Arguments:
+        points: Points `(n_points, n_cells)`.
+        centre: The mean of all points `(n_cells,)`.
+        per_sd: One over their standard deviation.
+        about: The residuals `(n_points, n_cells)`, written.
+        sums: The three sums of each point, `(n_points, 3)`.
+    """
+    for j in range(len(points)):
+        for start in range(0, centre.size, _CELLS):
+            here = slice(start, min(start + _CELLS, centre.size))
+            p, m, s, d = points[j, here], centre[here], per_sd[here], about[j, here]
+            second, third, fourth = d.dtype.type(0), d.dtype.type(0), d.dtype.type(0)
+            for c in range(_index(p.size)):
+                gap = p[c] - m[c]
+                d[c] = gap
+                z = gap * s[c]
+                second += z * z
+                third += z * z * z
+                fourth += z * z * z * z
+            sums[j, 0] += second
+            sums[j, 1] += third
+            sums[j, 2] += fourth
+
+
+@compiled
+def add_blocks(fields: Array, rows: Array, starts: Array, sums: Array) -> None:
+    """Add the cells of fields `(n_fields, n_rows, n_columns)` up by block.
+
+    Arguments:
+        fields: The fields, with all axes but the last as one.
+        rows: The first block of each row of cells, among all blocks.
+        starts: Where blocks begin along a row, and where the last one ends.
+        sums: The sums of all blocks `(n_fields, n_blocks)`, to which cells are added.
+    """
+    for j in range(len(fields)):
+        for r in range(rows.size):
+            line, at = fields[j, r], rows[r]
+            for b in range(starts.size - 1):
+                total = line.dtype.type(0)
+                for c in range(_index(starts[b]), _index(starts[b + 1])):
+                    total += line[c]
+                sums[j, at + b] += total
+
+
+@compiled
+def add_bands(
+    waves: Array, centre: Array, contrasts: Array, runs: Array, labels: Array,
+    sums: Array, crossed: Array,
+) -> None:  # fmt: skip
+    """Add coefficients up by band: squares, products with the centre, themselves, contrasts.
+
+    Arguments:
+        waves: The coefficients of residuals `(n_fields, n_coefficients)`.
+        centre: Those of the mean of the points, `(n_coefficients,)`.
+        contrasts: Weights that compare directions, `(n_contrasts, n_coefficients)`.
+        runs: Where runs of coefficients of one band begin, and where the last one ends.
+        labels: The band of each run; negative for none.
+        sums: The three sums of each band, `(n_fields, 3, n_bands)`.
+        crossed: Sums of squares times contrasts, `(n_fields, n_bands, n_contrasts)`.
+    """
+    for j in range(len(waves)):
+        for r in range(labels.size):
+            k, here = labels[r], slice(runs[r], runs[r + 1])
+            if k < 0:
+                continue
+            d, m = waves[j, here], centre[here]
+            square, product, total = d.dtype.type(0), d.dtype.type(0), d.dtype.type(0)
+            for c in range(_index(d.size)):
+                square += d[c] * d[c]
+                product += d[c] * m[c]
+                total += d[c]
+            sums[j, 0, k] += square
+            sums[j, 1, k] += product
+            sums[j, 2, k] += total
+            for q in range(len(contrasts)):
+                weights, compared = contrasts[q, here], d.dtype.type(0)
+                for c in range(_index(d.size)):
+                    compared += d[c] * d[c] * weights[c]
+                crossed[j, k, q] += compared
