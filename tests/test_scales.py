@@ -118,6 +118,14 @@ def test_p_values_of_exact_fields_are_uniform(few_cells):
     assert "regions" in p
 
 
+def test_p_values_of_exact_fields_in_wavelets_are_uniform():
+    p = of_every_family(60, bases.Wavelet("haar"))
+    assert set(p) >= set(families.FIELDS) - {"regions"}
+    assert [name for name in p if not_uniform(p[name])] == []
+    p = of_every_family(40, bases.Wavelet("haar"), narrow=0.5)
+    assert {name for name in p if not_uniform(p[name])} >= {"scales", "all together"}
+
+
 def test_p_values_of_narrow_fields_are_not(few_cells):
     p = of_every_family(40, bases.Fourier(), narrow=0.5)
     assert {name for name in p if not_uniform(p[name])} >= {"scales", "maps", "all together"}
@@ -169,6 +177,28 @@ def test_time_series_are_fields_if_they_have_a_basis():
     check = tarpon.check(sims, basis=bases.Fourier(), n_swaps=199, rng=5)
     assert check.findings[0].kind is Kind.POWER
     assert check.findings[0].where == "scales below 4 cells"
+
+
+def test_wavelets_name_scales_and_directions():
+    sims = field("oversmoothed", shape=(16, 16), n_draws=40, rng=2)
+    check = tarpon.check(sims, basis=bases.Wavelet(), n_swaps=199, rng=2)
+    assert check.findings[0].kind is Kind.POWER
+    assert check.findings[0].where == "scales below 4 cells"
+    assert [band.scale for band in check.evidence.bands][1] == (4.0, 8.0)
+    sims = field("anisotropy_missed", shape=(16, 16), n_draws=40, rng=2)
+    check = tarpon.check(sims, basis=bases.Wavelet(), n_swaps=199, rng=2)
+    assert check.findings[0].kind is Kind.ANISOTROPY
+    assert check.findings[0].direction == "along axis 1 and along axis 0"
+
+
+@pytest.mark.parametrize("shape", [(12, 12), (9, 14)])
+def test_a_missed_shear_is_named_by_its_diagonals(shape):
+    sims = field("shear_missed", shape=shape, n_draws=40, rng=2)
+    finding = tarpon.check(sims, n_swaps=199, rng=2).findings[0]
+    assert finding.kind is Kind.ANISOTROPY
+    along, across = (f"the diagonal axis 0 = {sign}axis 1" for sign in ("", "−"))
+    assert finding.direction == f"along {across} and along {along}"
+    assert finding.size.low > 1.2
 
 
 def test_vectors_have_no_bands():

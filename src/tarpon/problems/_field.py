@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..simulations import Simulations
 _SLOPE = 3.0  # of the spectrum at small scales
 _SMALL = 4.0  # cells: the scales below are small
 _OFF = 1.1  # the factor of power and of lengths that are off
-_STRETCH = 1.25  # of lengths along the first axis, and one over it along the others
+_STRETCH = 1.25  # of lengths along one direction, and one over it along the others
 _PATCH, _SHIFT = 3, 0.5  # cells along each axis, and posterior sd
 _AT_ONCE = 2**24  # numbers that are drawn together
 
@@ -61,14 +62,20 @@ class _Grid:
         square = sum(k**2 for k in self.frequencies)
         return np.where(square * scale**2 > (2 * np.pi) ** 2 * (1 + 1e-9), 1.0, 0.0)
 
-    def spectrum(self, factor: float = 1.0, stretch: float = 1.0) -> Floats:
-        """Return the power of each wave, of fields with variance one."""
-        lengths = [
-            factor * self.length * (stretch if axis == 0 else 1 / stretch)
-            for axis in range(len(self.shape))
-        ]
+    def spectrum(
+        self, factor: float = 1.0, stretch: float = 1.0, *, diagonal: bool = False
+    ) -> Floats:
+        """Return the power of each wave, of fields with variance one.
+
+        Lengths are stretched along the first axis, or along the diagonal of the first two.
+        """
+        waves = self.frequencies
+        if diagonal:
+            waves[:2] = [(waves[0] + sign * waves[1]) / np.sqrt(2) for sign in (1, -1)]
+        stretches = [stretch] + [1 / stretch] * (len(waves) - 1)
         square = sum(
-            (k * length) ** 2 for k, length in zip(self.frequencies, lengths, strict=True)
+            (factor * self.length * each * k) ** 2
+            for k, each in zip(waves, stretches, strict=True)
         )
         power = (1 + square) ** (-_SLOPE / 2)
         return power / self.mean(power)
@@ -102,11 +109,11 @@ def _biased_patch(grid: _Grid) -> _Estimator:
     return replace(_exact(grid), shift=shift)
 
 
-def _anisotropy_missed(grid: _Grid) -> _Estimator:
+def _anisotropy_missed(grid: _Grid, *, diagonal: bool = False) -> _Estimator:
     if len(grid.shape) < 2:
-        wanted = "at least two axes for the flaw 'anisotropy_missed'"
+        wanted = "at least two axes for a flaw of directions"
         raise ValueError(arguments.wrong("shape", wanted, grid.shape))
-    return replace(_exact(grid), truths=grid.spectrum(stretch=_STRETCH))
+    return replace(_exact(grid), truths=grid.spectrum(stretch=_STRETCH, diagonal=diagonal))
 
 
 def _phases_shuffled(grid: _Grid) -> _Estimator:
@@ -150,6 +157,12 @@ FIELD_FLAWS = {
         "that they are the same along all",
         (Kind.ANISOTROPY,),
         _anisotropy_missed,
+    ),
+    "shear_missed": FieldFlaw(
+        "correlations are 1.56 times as long along one diagonal as along the other, and the "
+        "posterior assumes that they are the same along all directions",
+        (Kind.ANISOTROPY,),
+        partial(_anisotropy_missed, diagonal=True),
     ),
     "phases_shuffled": FieldFlaw(
         "at scales below 4 cells, posterior means have the right power in the wrong places",
