@@ -267,6 +267,11 @@ _USUAL = {
         "Compare the draws of one observation with its truth, cell by cell",
     ),
     Kind.CELLS: _SHAPE,
+    Kind.FIT: (
+        "data that are ignored in part, another noise or forward model in the sampler than in the "
+        "simulations, or a sampler that stops early",
+        "Draw what is left of one observation for its truth and for some draws",
+    ),
     Kind.ROUNDED: (
         "draws or truths that were rounded, or stored in fewer digits",
         "Store both in the same precision, and check again",

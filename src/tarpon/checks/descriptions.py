@@ -3,9 +3,10 @@
 Here are the flaws of single parameters; `dependences` has those that depend on something.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from .swaps import Sums
 from .trends import Trends, label
 from .values import off
 
+if TYPE_CHECKING:
+    from .fits import Fitted
+
 _ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all parameters
 _LEAST_KURTOSIS = -2.0  # of two values with half of the probability each
 _DIFFERENT = 0.01  # the p-value from which on errors of parameters are not all the same
@@ -39,6 +43,7 @@ class Rejected:
     data: Array | None
     level: float
     field: Field | None = None
+    fits: "Mapping[str, Fitted] | None" = None
 
     @classmethod
     def of(

@@ -50,6 +50,9 @@ def headline(finding: Finding) -> str:
             return f"{where}"
         case Kind.BIASED | Kind.OVERCONFIDENT | Kind.UNDERCONFIDENT as kind if where:
             return f"{kind.value} in {where}"
+        case Kind.FIT:
+            part = f" ({where})" if where else ""
+            return f"the draws fit the data {finding.direction} than the truths{part}"
         case Kind.SCORE:
             return f"wrong in your score “{where}”"
         case Kind.CORRELATION | Kind.DEPENDENCE as kind:
@@ -119,6 +122,8 @@ def size_of(finding: Finding) -> str:
             return f"along {finding.where}, the truths scatter {size} times as widely as the draws"
         case Kind.POWER | Kind.SCALES | Kind.PHASES | Kind.ANISOTROPY | Kind.CELLS:
             return _of_field(finding)
+        case Kind.FIT if size:
+            return f"their chi² is {size} times as large"
         case Kind.VALUES if size:
             return (
                 f"{finding.where} is drawn in {finding.expected:.0%}, and is the truth in "

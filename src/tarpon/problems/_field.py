@@ -16,6 +16,7 @@ from ..simulations import Simulations
 _SLOPE = 3.0  # of the spectrum at small scales
 _SMALL = 4.0  # cells: the scales below are small
 _OFF = 1.1  # the factor of power and of lengths that are off
+_LOUDER = 1.2  # the factor of noise that is off
 _STRETCH = 1.25  # of lengths along one direction, and one over it along the others
 _PATCH, _SHIFT = 3, 0.5  # cells along each axis, and posterior sd
 _AT_ONCE = 2**24  # numbers that are drawn together
@@ -31,6 +32,8 @@ class _Estimator:
         filter: Factors of the draws.
         shuffled: Where the phases of the mean are those of another simulation.
         shift: What is added to the draws, in posterior sd, `(*shape,)`.
+        used: 1 where the data are used, and 0 where the prior is drawn from instead.
+        noise: The noise that the posterior assumes, over that of the data.
     """
 
     truths: Floats
@@ -38,6 +41,8 @@ class _Estimator:
     filter: Floats
     shuffled: Floats
     shift: Floats
+    used: Floats
+    noise: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,8 @@ class _Grid:
 
 def _exact(grid: _Grid) -> _Estimator:
     power = grid.spectrum()
-    return _Estimator(power, power, np.ones_like(power), np.zeros_like(power), np.zeros(()))
+    none, every = np.zeros_like(power), np.ones_like(power)
+    return _Estimator(power, power, every, none, np.zeros(()), every)
 
 
 def _oversmoothed(grid: _Grid) -> _Estimator:
@@ -122,6 +128,14 @@ def _phases_shuffled(grid: _Grid) -> _Estimator:
 
 def _length_off(grid: _Grid) -> _Estimator:
     return replace(_exact(grid), assumed=grid.spectrum(factor=_OFF))
+
+
+def _data_unused(grid: _Grid) -> _Estimator:
+    return replace(_exact(grid), used=1 - grid.small())
+
+
+def _noise_off(grid: _Grid) -> _Estimator:
+    return replace(_exact(grid), noise=_LOUDER)
 
 
 @dataclass(frozen=True)
@@ -173,6 +187,16 @@ FIELD_FLAWS = {
         "the posterior assumes a correlation length that is 10 % too large",
         (Kind.POWER,),
         _length_off,
+    ),
+    "noise_off": FieldFlaw(
+        "the posterior assumes noise that is 20 % too large",
+        (Kind.FIT, Kind.PHASES, Kind.SCALES, Kind.UNDERCONFIDENT),
+        _noise_off,
+    ),
+    "data_unused": FieldFlaw(
+        "the posterior ignores the data at scales below 4 cells",
+        (Kind.FIT,),
+        _data_unused,
     ),
 }
 
@@ -232,15 +256,15 @@ def _simulations(
 ) -> Simulations:
     theta = _waves_of(grid, np.sqrt(planted.truths), n_sims, rng)
     x = theta + noise * rng.standard_normal(theta.shape, dtype=np.float32)
-    kept = planted.assumed / (planted.assumed + noise**2)
+    kept = planted.used * planted.assumed / (planted.assumed + (planted.noise * noise) ** 2)
+    left = planted.assumed * (1 - kept)
     mean = _waves(grid, x) * kept
     # Another simulation's mean has the same power, and its waves are elsewhere.
     mean = np.where(planted.shuffled > 0, np.roll(mean, 1, axis=0), mean)
-    sd = np.sqrt(grid.mean(noise**2 * kept))
-    shift = (sd * planted.shift).astype(np.float32)
+    shift = (np.sqrt(grid.mean(left)) * planted.shift).astype(np.float32)
     samples = np.empty((n_draws, n_sims, *grid.shape), dtype=np.float32)
     centre = _cells(grid, mean * planted.filter) + shift
-    spread = planted.filter * noise * np.sqrt(kept)
+    spread = planted.filter * np.sqrt(left)
     step = max(1, _AT_ONCE // prod(samples.shape[1:]))
     for start in range(0, n_draws, step):
         some = samples[start : start + step]
