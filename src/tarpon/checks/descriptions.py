@@ -6,12 +6,13 @@ Here are the flaws of single parameters; `dependences` has those that depend on 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._base.text import Estimate
-from .._base.types import Array, Floats
+from .._base.types import Array, Floats, Ints
 from ..ranks import proportion
 from ..simulations import Simulations, alerts
 from .confounders import Remaining
@@ -200,15 +201,27 @@ def _wide_patches(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe wrong widths of a field, patch by patch."""
     field, found = rejected.field, []
     assert field is not None
-    for patch in _patches(rejected, 1):
-        if field.maps is None:
-            size = rejected.effects.width_of(patch.cells.tolist())
-        else:
-            square = field.ratio(field.maps**2, patch.cells)
-            size = Estimate(*np.sqrt([square.value, square.low, square.high]).tolist())
-        of_patch = _widths(rejected, (), (size,), patch.sign, p_value)
-        found += [replace(c, finding=replace(c.finding, where=patch.where)) for c in of_patch]
+    patches = _patches(rejected, 1)
+    named = [patch.cells for patch in patches]
+    rest = np.setdiff1d(np.arange(prod(field.map_shape)), np.concatenate([*named, []]))
+    elsewhere = _width_of_cells(rejected, rest) if len(rest) else None
+    for patch in patches:
+        size = _width_of_cells(rejected, patch.cells)
+        found += [
+            replace(c, finding=replace(c.finding, where=patch.where, elsewhere=elsewhere))
+            for c in _widths(rejected, (), (size,), patch.sign, p_value)
+        ]
     return found
+
+
+def _width_of_cells(rejected: Rejected, cells: Ints) -> Estimate:
+    """Return the width of some cells together, or of blocks of cells if there are maps."""
+    field = rejected.field
+    if field is None or field.maps is None:
+        return rejected.effects.width_of(cells.tolist())
+    # All cells count the same: one that is wide by chance also varies more.
+    square = field.ratio((field.maps[..., cells] ** 2).mean(axis=2, keepdims=True), [0])
+    return Estimate(*np.sqrt([square.value, square.low, square.high]).tolist())
 
 
 def _widths(

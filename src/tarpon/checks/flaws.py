@@ -120,6 +120,7 @@ class Finding:
             score.
         sizes: The sizes in all of the parameters, if there are several.
         trend: How the error changes with what it depends on.
+        elsewhere: The size in the rest of a field, beside a patch of a wrong width.
     """
 
     kind: Kind
@@ -132,6 +133,7 @@ class Finding:
     where: str | None = None
     sizes: tuple[Estimate, ...] = ()
     trend: Trend | None = None
+    elsewhere: Estimate | None = None
 
     @property
     def page(self) -> str:

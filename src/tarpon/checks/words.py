@@ -79,7 +79,7 @@ def size_of(finding: Finding) -> str:
             return f"the draws lie {unsigned(size)} posterior sd {direction} the truths"
         case Kind.OVERCONFIDENT | Kind.UNDERCONFIDENT:
             factor = _each(finding) if finding.sizes else size
-            return f"the truths scatter {factor} times as widely as the draws"
+            return f"the truths scatter {factor} times as widely as the draws{_rest(finding)}"
         case Kind.SKEWED:
             other = "below" if direction == "above" else "above"
             return (
@@ -166,6 +166,15 @@ def _of_field(finding: Finding) -> str:
         case Kind.CELLS:
             return f"the {finding.unit} of truths is off by {size} from that of draws"
     return ""
+
+
+def _rest(finding: Finding) -> str:
+    """Return the width of a field outside a patch: right, if its interval as printed says so."""
+    rest = finding.elsewhere
+    if rest is None:
+        return ""
+    right = round(rest.low, 2) <= 1 <= round(rest.high, 2)
+    return f"; right elsewhere, {rest}" if right else f"; elsewhere {rest} times"
 
 
 def outlying(found: Outlying, name: str, n_sims: int) -> str:

@@ -172,12 +172,6 @@ FIELD_FLAWS = {
         (Kind.ANISOTROPY,),
         _anisotropy_missed,
     ),
-    "shear_missed": FieldFlaw(
-        "correlations are 1.56 times as long along one diagonal as along the other, and the "
-        "posterior assumes that they are the same along all directions",
-        (Kind.ANISOTROPY,),
-        partial(_anisotropy_missed, diagonal=True),
-    ),
     "phases_shuffled": FieldFlaw(
         "at scales below 4 cells, posterior means have the right power in the wrong places",
         (Kind.PHASES,),
@@ -187,6 +181,12 @@ FIELD_FLAWS = {
         "the posterior assumes a correlation length that is 10 % too large",
         (Kind.POWER,),
         _length_off,
+    ),
+    "shear_missed": FieldFlaw(
+        "correlations are 1.56 times as long along one diagonal as along the other, and the "
+        "posterior assumes that they are the same along all directions",
+        (Kind.ANISOTROPY,),
+        partial(_anisotropy_missed, diagonal=True),
     ),
     "noise_off": FieldFlaw(
         "the posterior assumes noise that is 20 % too large",
