@@ -105,6 +105,13 @@ def test_what_is_elsewhere_is_called_right_only_if_it_is():
     assert f"; elsewhere {patch.elsewhere} times" in str(patch)
 
 
+@pytest.mark.parametrize("shape", [(12, 12), (12, 12, 12)])
+def test_a_biased_patch_has_no_wrong_width(shape):
+    sims = tarpon.problems.field("biased_patch", shape=shape, n_draws=30, rng=1)
+    findings = tarpon.check(sims, n_swaps=199, rng=1).findings
+    assert {finding.kind for finding in findings} == {Kind.BIASED}
+
+
 @pytest.mark.parametrize("by", [(1, 0), (0, -1), (-2, 1)])
 def test_fields_that_are_moved_are_recognised(by):
     exact = tarpon.problems.field(shape=(12, 12), n_draws=20, rng=3)

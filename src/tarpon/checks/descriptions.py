@@ -215,12 +215,17 @@ def _wide_patches(rejected: Rejected, p_value: float) -> list[Candidate]:
 
 
 def _width_of_cells(rejected: Rejected, cells: Ints) -> Estimate:
-    """Return the width of some cells together, or of blocks of cells if there are maps."""
+    """Return the width of some cells together, or of blocks of cells if there are maps.
+
+    Truths are measured about their own mean, so that a bias is no width.
+    """
     field = rejected.field
     if field is None or field.maps is None:
         return rejected.effects.width_of(cells.tolist())
+    z = field.maps[..., cells].astype(float)
+    z[:, 0] = (z[:, 0] - z[:, 0].mean(axis=0)) * np.sqrt(len(z) / (len(z) - 1))
     # All cells count the same: one that is wide by chance also varies more.
-    square = field.ratio((field.maps[..., cells] ** 2).mean(axis=2, keepdims=True), [0])
+    square = field.ratio((z**2).mean(axis=2, keepdims=True), [0])
     return Estimate(*np.sqrt([square.value, square.low, square.high]).tolist())
 
 
