@@ -158,8 +158,10 @@ def _beside_scales(named: list[Candidate], level: float) -> list[Candidate]:
     """Return the candidates without those that wrong scales of a field explain.
 
     Any other flaw of a field also changes the distribution of its cells. What is named beside
-    wrong scales must be clear among all flaws.
+    wrong scales, or beside a wrong fit to the data, must be clear among all flaws.
     """
+    if any(candidate.finding.kind is Kind.FIT for candidate in named):
+        named = [c for c in named if c.finding.kind is Kind.FIT or c.finding.p_value <= level]
     named = [c for c in named if c.finding.kind is not Kind.CELLS] or named
     if not any(candidate.by_scale for candidate in named):
         return named

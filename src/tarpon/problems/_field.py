@@ -190,7 +190,7 @@ FIELD_FLAWS = {
     ),
     "noise_off": FieldFlaw(
         "the posterior assumes noise that is 20 % too large",
-        (Kind.FIT, Kind.PHASES, Kind.SCALES, Kind.UNDERCONFIDENT),
+        (Kind.FIT, Kind.PHASES, Kind.POWER, Kind.SCALES, Kind.UNDERCONFIDENT),
         _noise_off,
     ),
     "data_unused": FieldFlaw(
