@@ -130,7 +130,7 @@ def _checked(
     field, whole, ranked = None, sims, dict(own)
     if basis is not None:
         sims, field, ranked = fields.measured(sims, basis, own)
-    fits = fitted(whole, own, ranked)
+    fits, ranked = fitted(whole, own, ranked)
     sims = sims if is_ordinary(sims) else units.tamed(sims)
     share, judged = learned.share_of_families(len(judges)), list[Learned]()
 

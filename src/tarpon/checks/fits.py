@@ -81,28 +81,24 @@ class Fitted:
 
 
 def fitted(
-    sims: Simulations, scores: Mapping[str, Region], ranked: dict[str, Region]
-) -> dict[str, Fitted]:
-    """Return the fits among scores, each computed once, and put what they are into `ranked`.
+    sims: Simulations, own: Mapping[str, Region], ranked: Mapping[str, Region]
+) -> tuple[dict[str, Fitted], dict[str, Region]]:
+    """Compute the fits among scores, each once: return them, and what is ranked with them.
 
     Arguments:
         sims: The simulations, with observations.
-        scores: The scores as they were given, by name.
-        ranked: The same, as far as they were not computed before.
+        own: The user's own scores, by name.
+        ranked: The same, some of which may be computed already.
     """
-    fits = {name: region for name, region in scores.items() if isinstance(region, Fit)}
+    fits = {name: region for name, region in own.items() if isinstance(region, Fit)}
     left = {name: region for name, region in fits.items() if ranked[name] is region}
+    scores = {name: region for name, region in ranked.items() if isinstance(region, Values)}
     if left:
         results = joined(passes.each(sims, "fits", _scores, extra=lambda _: {"fits": left}))
-        ranked |= {
-            name: Values(both[:, 1:].swapaxes(0, 1), both[:, 0]) for name, both in results.items()
-        }
-    return {name: Fitted(name, _values(ranked[name]), fits[name].bands(sims)) for name in fits}
-
-
-def _values(region: Region) -> Values:
-    assert isinstance(region, Values)
-    return region
+        for name, both in results.items():
+            scores[name] = Values(both[:, 1:].swapaxes(0, 1), both[:, 0])
+    found = {name: Fitted(name, scores[name], fit.bands(sims)) for name, fit in fits.items()}
+    return found, {**ranked, **scores}
 
 
 def _scores(sims: Simulations, *, fits: Mapping[str, Fit]) -> Results:

@@ -120,10 +120,8 @@ def size_of(finding: Finding) -> str:
             return f"given the data, truths correlate by {size} and draws by {draws}"
         case Kind.COMBINATION:
             return f"along {finding.where}, the truths scatter {size} times as widely as the draws"
-        case Kind.POWER | Kind.SCALES | Kind.PHASES | Kind.ANISOTROPY | Kind.CELLS:
+        case Kind.POWER | Kind.SCALES | Kind.PHASES | Kind.ANISOTROPY | Kind.CELLS | Kind.FIT:
             return _of_field(finding)
-        case Kind.FIT if size:
-            return f"their chi² is {size} times as large"
         case Kind.VALUES if size:
             return (
                 f"{finding.where} is drawn in {finding.expected:.0%}, and is the truth in "
@@ -144,7 +142,7 @@ def size_of(finding: Finding) -> str:
 
 
 def _of_field(finding: Finding) -> str:
-    """Return how large a flaw is at scales of a field, or in the distribution of its cells."""
+    """Return how large a flaw is at scales of a field, in its cells, or in its fit to the data."""
     size, direction = finding.size, finding.direction
     match finding.kind:
         case Kind.POWER:
@@ -163,6 +161,8 @@ def _of_field(finding: Finding) -> str:
                 f"wrong directions; the ratio of the power {direction} is {size} times as large "
                 f"for truths as for draws"
             )
+        case Kind.FIT:
+            return f"their chi² is {size} times as large"
         case Kind.CELLS:
             return f"the {finding.unit} of truths is off by {size} from that of draws"
     return ""
