@@ -1,4 +1,4 @@
-"""Flaws of fields on which no word of `check` was chosen, of other forms than `FIELD_FLAWS`.
+"""Flaws of fields of other forms than `FIELD_FLAWS`, on which the words of `check` were chosen.
 
 Each is a function of draws and truths of exact posteriors, and of a generator.
 """

@@ -1,7 +1,7 @@
 """Power, words and level of `check` on fields whose exact posterior is known.
 
     python benchmarks/fields.py --runs 20            # power and words, at 16 x 16 and 64 x 64
-    python benchmarks/fields.py --other --runs 20    # flaws on which no word was chosen
+    python benchmarks/fields.py --other --runs 20    # flaws of other forms
     python benchmarks/fields.py --level --runs 400   # false alarms of exact posteriors
     python benchmarks/fields.py --memory             # 200 x 100 fields of 256 x 256 from Zarr
     python benchmarks/fields.py --write              # tables in docs/fields.md
@@ -48,7 +48,7 @@ def power(flaw: str, shape: tuple[int, ...], seed: int) -> Study:
 
 
 def other(flaw: str, shape: tuple[int, ...], seed: int) -> Study:
-    """Return the same for a flaw on which no word was chosen."""
+    """Return the same for a flaw of another form."""
     rng = np.random.default_rng([seed, *shape, list(OTHER_FLAWS).index(flaw), 1])
     check = tarpon.check(planted(flaw, shape, rng), n_swaps=499, rng=seed)
     return _said(check, OTHER_FLAWS[flaw].named)
@@ -196,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=20, help="studies per cell")
     parser.add_argument("--only", nargs="+", help="names of flaws")
-    parser.add_argument("--other", action="store_true", help="flaws on which no word was chosen")
+    parser.add_argument("--other", action="store_true", help="flaws of other forms")
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES), help="shapes of fields")
     parser.add_argument("--level", action="store_true", help="false alarms of small studies")
     parser.add_argument("--memory", action="store_true", help="memory of a large store")

@@ -207,6 +207,17 @@ def test_a_missed_shear_is_named_by_its_diagonals(shape):
     assert finding.size.low > 1.2
 
 
+def test_skewed_cells_of_large_fields_are_named_beside_scales():
+    exact = field(shape=(40, 40), n_draws=30, rng=3)
+    truths, draws = (np.exp(0.5 * np.asarray(n)) for n in (exact.theta, exact.samples))
+    mean = draws.mean(axis=0)
+    mixed = np.random.default_rng(3).normal(size=(30, 30), scale=1 / np.sqrt(29))
+    normal = (mean + np.tensordot(mixed, draws - mean, axes=1)).reshape(30, 200, 40, 40)
+    finding = tarpon.check(normal, truths.reshape(200, 40, 40), n_swaps=199, rng=3).findings[0]
+    assert (finding.kind, finding.unit) == (Kind.CELLS, "skewness of the cells")
+    assert finding.size.low > 0.3
+
+
 def test_vectors_have_no_bands():
     sims = field(shape=(8,), n_sims=20, n_draws=9, rng=5)
     assert not tarpon.check(sims, n_swaps=99, rng=5).evidence.bands

@@ -49,7 +49,7 @@ _SHADOWS = {
 # What wrong scales of a field do not explain: they change all widths, slopes and correlations.
 _BESIDE_SCALES = {
     Kind.BIASED, Kind.IGNORES_DATA, Kind.OUTLIERS, Kind.ROUNDED, Kind.VALUES, Kind.SCORE,
-    Kind.FIT,
+    Kind.FIT, Kind.CELLS,
 }  # fmt: skip
 # What a flaw in few values does not explain in the same parameter.
 _BESIDE_VALUES = {Kind.IGNORES_DATA, Kind.UNUSED_DATA, Kind.SCORE, Kind.FIT}
@@ -157,12 +157,14 @@ def _beside_values(named: list[Candidate], rejected: Rejected) -> list[Candidate
 def _beside_scales(named: list[Candidate], level: float) -> list[Candidate]:
     """Return the candidates without those that wrong scales of a field explain.
 
-    Any other flaw of a field also changes the distribution of its cells. What is named beside
+    Any other flaw of a field also changes the distribution of its cells; but only a bias makes it
+    skewed. What is named beside
     wrong scales, or beside a wrong fit to the data, must be clear among all flaws.
     """
     if any(candidate.finding.kind is Kind.FIT for candidate in named):
         named = [c for c in named if c.finding.kind is Kind.FIT or c.finding.p_value <= level]
-    named = [c for c in named if c.finding.kind is not Kind.CELLS] or named
+    kinds = {candidate.finding.kind for candidate in named}
+    named = [c for c in named if _says_more(c.finding, kinds)] or named
     if not any(candidate.by_scale for candidate in named):
         return named
     return [
@@ -171,6 +173,12 @@ def _beside_scales(named: list[Candidate], level: float) -> list[Candidate]:
         if candidate.by_scale
         or (candidate.finding.kind in _BESIDE_SCALES and candidate.finding.p_value <= level)
     ]
+
+
+def _says_more(finding: Finding, kinds: set[Kind]) -> bool:
+    """Return whether a finding is not about cells, or about a skewness that is due to no bias."""
+    skewed = finding.unit == "skewness of the cells" and Kind.BIASED not in kinds
+    return finding.kind is not Kind.CELLS or skewed
 
 
 def _without_shadows(named: list[Candidate], rejected: Rejected) -> list[Finding]:
