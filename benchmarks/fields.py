@@ -1,6 +1,7 @@
 """Power, words and level of `check` on fields whose exact posterior is known.
 
     python benchmarks/fields.py --runs 20            # power and words, at 16 x 16 and 64 x 64
+    python benchmarks/fields.py --other --runs 20    # flaws of other forms
     python benchmarks/fields.py --level --runs 400   # false alarms of exact posteriors
     python benchmarks/fields.py --memory             # 200 x 100 fields of 256 x 256 from Zarr
     python benchmarks/fields.py --write              # tables in docs/fields.md
@@ -16,14 +17,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from field_flaws import OTHER_FLAWS, planted
 from scipy.stats import binomtest
 
 import tarpon
+from tarpon.checks.flaws import Kind
+from tarpon.checks.mistakes import Cause
 from tarpon.problems import FIELD_FLAWS, field
+from tarpon.regions import Fit
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, RESULTS = DOCS / "fields.md", DOCS / "benchmarks" / "fields.json"
@@ -36,13 +41,26 @@ Study = dict[str, float]
 def power(flaw: str, shape: tuple[int, ...], seed: int) -> Study:
     """Return the p-value of a study, whether a right word was said, and how many wrong ones."""
     rng = np.random.default_rng([seed, *shape, list(FIELD_FLAWS).index(flaw)])
-    check = tarpon.check(field(flaw, shape=shape, rng=rng), n_swaps=499, rng=seed)
-    named = [finding.kind for finding in check.findings]
-    right = set(FIELD_FLAWS[flaw].kinds)
+    right = FIELD_FLAWS[flaw].kinds
+    scores = {"fit": Fit(lambda theta: theta)} if Kind.FIT in right else None
+    check = tarpon.check(field(flaw, shape=shape, rng=rng), scores=scores, n_swaps=499, rng=seed)
+    return _said(check, right)
+
+
+def other(flaw: str, shape: tuple[int, ...], seed: int) -> Study:
+    """Return the same for a flaw of another form."""
+    rng = np.random.default_rng([seed, *shape, list(OTHER_FLAWS).index(flaw), 1])
+    check = tarpon.check(planted(flaw, shape, rng), n_swaps=499, rng=seed)
+    return _said(check, OTHER_FLAWS[flaw].named)
+
+
+def _said(check: tarpon.Check, right: tuple[Kind | Cause, ...]) -> Study:
+    named = {finding.kind for finding in check.findings}
+    mistakes = {advice.cause for advice in check.advice if advice.recognised}
     return {
         "p": check.p_value,
-        "right": bool(right & set(named)),
-        "wrong": len(set(named) - right),
+        "right": bool(set(right) & (named | mistakes)),
+        "wrong": len(named - set(right)),
     }
 
 
@@ -136,18 +154,8 @@ def tables(results: dict[str, list[Study]]) -> dict[str, str]:
         "| flaw | field | power | right word | wrong words | studies |",
         "|---|---|--:|--:|--:|--:|",
     ]
-    for flaw, about in FIELD_FLAWS.items():
-        for name in SHAPES:
-            studies = results.get(f"{flaw}, {name}", [])
-            if not studies or flaw == "exact":
-                continue
-            rejected = [one for one in studies if one["p"] <= LEVEL]
-            right = np.mean([one["right"] for one in rejected]) if rejected else np.nan
-            wrong = np.mean([one["wrong"] for one in rejected]) if rejected else np.nan
-            rows.append(
-                f"| {about.about} | {name} | {len(rejected) / len(studies):.2f} | {right:.2f} "
-                f"| {wrong:.2f} | {len(studies)} |"
-            )
+    flaws = {flaw: of.about for flaw, of in FIELD_FLAWS.items() if flaw != "exact"}
+    others = {f"other {flaw}": of.about for flaw, of in OTHER_FLAWS.items()}
     levels = ["| posteriors | field | rejected at 5 % | studies |", "|---|---|--:|--:|"]
     cells = {f"exact, {name}": ("exact", name) for name in SHAPES}
     cells |= {f"level, {name}": ("exact, 20 × 19", name) for name in SMALL}
@@ -155,7 +163,23 @@ def tables(results: dict[str, list[Study]]) -> dict[str, str]:
     for cell, (what, name) in cells.items():
         if studies := results.get(cell, []):
             levels.append(f"| {what} | {name} | {_interval([one['p'] for one in studies])} |")
-    return {"power": "\n".join(rows), "level": "\n".join(levels)}
+    found = {"power": [*rows, *_rows(flaws, results)], "other": [*rows, *_rows(others, results)]}
+    return {name: "\n".join(lines) for name, lines in (found | {"level": levels}).items()}
+
+
+def _rows(flaws: dict[str, str], results: dict[str, list[Study]]) -> Iterator[str]:
+    """Yield the rows of flaws, each with what it is."""
+    for flaw, about in flaws.items():
+        for name in SHAPES:
+            if not (studies := results.get(f"{flaw}, {name}", [])):
+                continue
+            rejected = [one for one in studies if one["p"] <= LEVEL]
+            right = np.mean([one["right"] for one in rejected]) if rejected else np.nan
+            wrong = np.mean([one["wrong"] for one in rejected]) if rejected else np.nan
+            yield (
+                f"| {about} | {name} | {len(rejected) / len(studies):.2f} | {right:.2f} "
+                f"| {wrong:.2f} | {len(studies)} |"
+            )
 
 
 def write() -> None:
@@ -171,7 +195,8 @@ def write() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=20, help="studies per cell")
-    parser.add_argument("--only", nargs="+", default=list(FIELD_FLAWS), help="names of flaws")
+    parser.add_argument("--only", nargs="+", help="names of flaws")
+    parser.add_argument("--other", action="store_true", help="flaws of other forms")
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES), help="shapes of fields")
     parser.add_argument("--level", action="store_true", help="false alarms of small studies")
     parser.add_argument("--memory", action="store_true", help="memory of a large store")
@@ -192,10 +217,15 @@ def main() -> None:
             twin = min(options.runs, 20)
             run(f"twin, {name}", lambda seed, s=shape: level(s, seed, unpooled=True), twin)
     else:
-        for flaw in options.only:
-            for name in options.shapes:
+        study, called = (other, "other ") if options.other else (power, "")
+        for name in options.shapes:
+            for flaw in options.only or (OTHER_FLAWS if options.other else FIELD_FLAWS):
                 cell = SHAPES[name]
-                run(f"{flaw}, {name}", lambda s, f=flaw, c=cell: power(f, c, s), options.runs)
+                run(
+                    f"{called}{flaw}, {name}",
+                    lambda s, f=flaw, c=cell: study(f, c, s),
+                    options.runs,
+                )
 
 
 if __name__ == "__main__":

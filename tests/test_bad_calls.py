@@ -137,6 +137,7 @@ GOOD = {
     "Neighbours": (lambda **given: scored(regions.Neighbours(**given)), {"n": 2}),
     "Scores": (lambda **given: scored(regions.Scores(**given)),
                {"function": lambda theta, x: theta[..., 0]}),
+    "Fit": (lambda **given: scored(regions.Fit(**given)), {"forward": lambda theta: theta}),
     "Balls": (lambda **given: scored(regions.Balls(**given)), {"centres": THETA}),
     "plan": (tarpon.plan, {"n_dims": 1, "bias": 1.0, "n_draws": 20, "rng": 0}),
     "Engine": (tarpon.Engine, {}),
@@ -396,6 +397,16 @@ BAD = {
     ],
     "Scores": [
         ({"function": 5}, TypeError, "`function` must be a function of theta and x, but got 5"),
+    ],
+    "Fit": [
+        ({"forward": 5}, TypeError, "`forward` must be a function of theta, but got 5"),
+        ({"forward": lambda theta: theta[0]}, ValueError, r"`forward` must return predictions \("),
+        ({"forward": lambda theta: None}, TypeError, r"`forward\(theta\)` must hold .* got None"),
+        ({"forward": lambda theta: theta * NAN}, ValueError, "`scores` must be numbers"),
+        ({"noise": 0.0}, ValueError, "`noise` must be positive, but got 0.0"),
+        ({"noise": "a"}, TypeError, "`noise` must be a number or an array .* got 'a'"),
+        ({"noise": np.ones(5)}, ValueError, r"`noise` must be .* observation, \(2,\), but got"),
+        ({"basis": "fourier"}, TypeError, "`basis` must be a basis, like"),
     ],
     "Balls": [
         ({"centres": THETA[:2]}, ValueError, r"`centres` must be \(6, 2\).* but got \(2, 2\)"),

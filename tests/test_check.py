@@ -208,6 +208,10 @@ SENTENCES = {
     "from that of draws": Finding(
         Kind.CELLS, (), 0.01, size=SIZE, unit="kurtosis of the cells"
     ),
+    "the draws fit the data worse than the truths (scales below 4 cells): their chi² is 0.30 "
+    "[0.20, 0.40] times as large": Finding(
+        Kind.FIT, (), 0.01, size=SIZE, direction="worse", where="scales below 4 cells"
+    ),
     "biased in a patch of 9 cells around (4, 4): the draws lie 0.30 [0.20, 0.40] posterior sd "
     "above the truths": Finding(
         Kind.BIASED, (), 0.01, size=SIZE, direction="above",

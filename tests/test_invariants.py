@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 import tarpon
 from tarpon import Simulations, metrics, references
 from tarpon.ranks import rank
-from tarpon.regions import Balls, HalfLines, HighestDensity, Scores, count
+from tarpon.regions import Balls, Fit, HalfLines, HighestDensity, Scores, count
 
 FALSE_ALARM = 1e-6  # of each statistical test, should a seed or a stream ever change
 
@@ -56,6 +56,7 @@ def regions(sims, rng):
     yield "half-lines", HalfLines()
     yield "scores", Scores(log_prob)
     yield "density", HighestDensity()
+    yield "fit", Fit(lambda theta: theta**3 - theta)
     for name, metric in METRICS.items():
         yield name, Balls.at(references.Uniform(), metric, sims, rng)[0]
 

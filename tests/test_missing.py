@@ -60,9 +60,14 @@ def device(path):
     lensing._beside_chains(SIMS.samples, "cuda")
 
 
+def wavelet(path):
+    tarpon.bases.Wavelet()
+
+
 NEEDS = [
     ("sklearn.preprocessing", learned, "`Learned` needs scikit-learn", "learn"),
     ("arviz_stats.base", thinned, "the effective sample size needs arviz-stats", "arviz"),
+    ("pywt", wavelet, "`Wavelet` needs PyWavelets", "wavelets"),
     ("torch", flow, "this needs torch", "torch"),
     ("torch", posterior, "this needs torch", "torch"),
     ("torch", device, "this needs torch", "torch"),

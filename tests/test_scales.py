@@ -11,6 +11,7 @@ from tarpon import Simulations, bases
 from tarpon.checks import families, fields, scales
 from tarpon.checks.flaws import Kind
 from tarpon.problems import FIELD_FLAWS, field
+from tarpon.regions import Fit
 
 FALSE_ALARM = 1e-6
 
@@ -100,6 +101,14 @@ def test_p_values_of_exact_fields_are_uniform(few_cells, of_every_family, not_un
     assert "regions" in p
 
 
+def test_p_values_of_exact_fields_in_wavelets_are_uniform(of_every_family, not_uniform):
+    p = of_every_family(partial(sums_of, bases.Wavelet("haar")), 60)
+    assert set(p) >= set(families.FIELDS) - {"regions"}
+    assert [name for name in p if not_uniform(p[name])] == []
+    p = of_every_family(partial(sums_of, bases.Wavelet("haar"), narrow=0.5), 40)
+    assert {name for name in p if not_uniform(p[name])} >= {"scales", "all together"}
+
+
 def test_p_values_of_narrow_fields_are_not(few_cells, of_every_family, not_uniform):
     p = of_every_family(partial(sums_of, bases.Fourier(), narrow=0.5), 40)
     assert {name for name in p if not_uniform(p[name])} >= {"scales", "maps", "all together"}
@@ -124,8 +133,13 @@ def test_oversmoothed_fields_lack_power_at_small_scales():
 @pytest.mark.slow
 @pytest.mark.parametrize("flaw", [flaw for flaw in FIELD_FLAWS if flaw != "exact"])
 def test_flaws_of_fields_are_named(flaw):
-    check = tarpon.check(field(flaw, shape=(12, 12), n_draws=40, rng=2), n_swaps=199, rng=2)
-    assert {finding.kind for finding in check.findings} == set(FIELD_FLAWS[flaw].kinds)
+    kinds, sims = set(FIELD_FLAWS[flaw].kinds), field(flaw, shape=(12, 12), n_draws=40, rng=2)
+    scores = {"fit": Fit(lambda theta: theta)} if Kind.FIT in kinds else None
+    check = tarpon.check(sims, scores=scores, n_swaps=199, rng=2)
+    named = {finding.kind for finding in check.findings}
+    assert named <= kinds
+    assert {Kind.FIT} & kinds <= named
+    assert named
 
 
 def test_a_biased_patch_is_found_where_it_is():
@@ -151,6 +165,39 @@ def test_time_series_are_fields_if_they_have_a_basis():
     check = tarpon.check(sims, basis=bases.Fourier(), n_swaps=199, rng=5)
     assert check.findings[0].kind is Kind.POWER
     assert check.findings[0].where == "scales below 4 cells"
+
+
+def test_wavelets_name_scales_and_directions():
+    sims = field("oversmoothed", shape=(16, 16), n_draws=40, rng=2)
+    check = tarpon.check(sims, basis=bases.Wavelet(), n_swaps=199, rng=2)
+    assert check.findings[0].kind is Kind.POWER
+    assert check.findings[0].where == "scales below 4 cells"
+    assert [band.scale for band in check.evidence.bands][1] == (4.0, 8.0)
+    sims = field("anisotropy_missed", shape=(16, 16), n_draws=40, rng=2)
+    check = tarpon.check(sims, basis=bases.Wavelet(), n_swaps=199, rng=2)
+    assert check.findings[0].kind is Kind.ANISOTROPY
+    assert check.findings[0].direction == "along axis 1 and along axis 0"
+
+
+@pytest.mark.parametrize("shape", [(12, 12), (9, 14)])
+def test_a_missed_shear_is_named_by_its_diagonals(shape):
+    sims = field("shear_missed", shape=shape, n_draws=40, rng=2)
+    finding = tarpon.check(sims, n_swaps=199, rng=2).findings[0]
+    assert finding.kind is Kind.ANISOTROPY
+    along, across = (f"the diagonal axis 0 = {sign}axis 1" for sign in ("", "−"))
+    assert finding.direction == f"along {across} and along {along}"
+    assert finding.size.low > 1.2
+
+
+def test_skewed_cells_of_large_fields_are_named_beside_scales():
+    exact = field(shape=(40, 40), n_draws=30, rng=3)
+    truths, draws = (np.exp(0.5 * np.asarray(n)) for n in (exact.theta, exact.samples))
+    mean = draws.mean(axis=0)
+    mixed = np.random.default_rng(3).normal(size=(30, 30), scale=1 / np.sqrt(29))
+    normal = (mean + np.tensordot(mixed, draws - mean, axes=1)).reshape(30, 200, 40, 40)
+    finding = tarpon.check(normal, truths.reshape(200, 40, 40), n_swaps=199, rng=3).findings[0]
+    assert (finding.kind, finding.unit) == (Kind.CELLS, "skewness of the cells")
+    assert finding.size.low > 0.3
 
 
 def test_vectors_have_no_bands():

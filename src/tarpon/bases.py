@@ -8,17 +8,17 @@ places.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 from math import inf, prod
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ._base import arguments
+from ._base import arguments, optional
 from ._base.arrays import namespace, to_device_of
 from ._base.types import Array, ArrayLike, Floats, Ints
 
-__all__ = ["Bands", "Basis", "Fourier", "Matrix", "Regions"]
+__all__ = ["Bands", "Basis", "Fourier", "Matrix", "Regions", "Wavelet"]
 
 _SCALES = (2, 3)  # cells, and these times powers of two: the ends of radial bands
 _MOST_BANDS = 64
@@ -37,7 +37,7 @@ class Bands:
             region, but not that of waves.
         contrasts: Weights of the coefficients that compare directions,
             `(n_coefficients, n_contrasts)`.
-        axes: The two axes that each contrast compares.
+        directions: The two directions that each contrast compares, in words.
     """
 
     names: tuple[str, ...]
@@ -45,7 +45,7 @@ class Bands:
     scales: tuple[tuple[float, float], ...] = ()
     signed: bool = False
     contrasts: Floats | None = None
-    axes: tuple[tuple[int, int], ...] = ()
+    directions: tuple[tuple[str, str], ...] = ()
 
     def called(self, places: Sequence[int]) -> str:
         """Return some of the bands in words.
@@ -109,7 +109,8 @@ class Fourier:
     each wave once, in units in which the sum of their squares is that of the cells. A band has
     the waves with wavelengths :math:`2 \pi / |k|` between two scales: 2, 3, 4, 6, 8, 12, …
     cells. The field need not be periodic; edges that do not match look like structure at small
-    scales, of truths and draws alike.
+    scales, of truths and draws alike. Directions are compared between two axes by
+    :math:`(k_a^2 - k_b^2) / k^2`, and between their diagonals by :math:`2 k_a k_b / k^2`.
 
     Example:
         >>> Fourier().bands((16, 16)).names
@@ -140,15 +141,13 @@ class Fourier:
         there, labels = np.unique(place, return_inverse=True)
         ends = [0.0, *edges, inf]
         scales = tuple((inf, inf) if k > len(edges) else (ends[k], ends[k + 1]) for k in there)
-        pairs = tuple((a, b) for a in range(len(shape)) for b in range(a + 1, len(shape)))
-        square = waves**2 / np.maximum(frequency**2, 1e-300)
-        contrasts = [np.repeat(square[a] - square[b], 2) for a, b in pairs]
+        contrasts, directions = _contrasts(waves)
         return Bands(
             tuple(_named(*scale) for scale in scales),
             np.repeat(labels, 2),
             scales,
-            contrasts=np.stack(contrasts, axis=1) if pairs else None,
-            axes=pairs,
+            contrasts=np.repeat(contrasts, 2, axis=0) if directions else None,
+            directions=directions,
         )
 
 
@@ -170,6 +169,21 @@ def _standing_for_two(n_last: int) -> Floats:
     return factors
 
 
+def _contrasts(waves: Floats) -> tuple[Floats, tuple[tuple[str, str], ...]]:
+    """Return weights of waves that compare directions, `(n_waves, n_contrasts)`, and which."""
+    square = np.maximum((waves**2).sum(axis=0), 1e-300)
+    weights, directions = [], []
+    for a, b in combinations(range(len(waves)), 2):
+        # A wave of two cells runs along both diagonals, whatever sign it has.
+        clear = (abs(waves[[a, b]]) < 0.5).all(axis=0)
+        weights += [waves[a] ** 2 - waves[b] ** 2, 2 * waves[a] * waves[b] * clear]
+        directions.append((f"axis {a}", f"axis {b}"))
+        directions.append(
+            (f"the diagonal axis {a} = axis {b}", f"the diagonal axis {a} = −axis {b}")
+        )
+    return np.transpose([weight / square for weight in weights]), tuple(directions)
+
+
 def _frequencies(shape: tuple[int, ...]) -> Floats:
     """Return waves per cell along each axis, `(n_axes, n_waves)`."""
     each = [np.fft.fftfreq(n) for n in shape[:-1]] + [np.fft.rfftfreq(shape[-1])]
@@ -188,6 +202,94 @@ def _named(low: float, high: float) -> str:
     if low == 0:
         return f"below {high:g}"
     return f"{low:g} and more" if high == inf else f"{low:g}–{high:g}"
+
+
+@dataclass(frozen=True)
+class Wavelet:
+    r"""Wavelets, in bands of their scale: structure that has a place as well as a size.
+
+    The details of level :math:`j` are a band, with structure of :math:`2^j` to
+    :math:`2^{j + 1}` cells, and what all levels leave is the last one. The field is taken as
+    periodic. If every axis can be halved `levels` times, the sum of squares of the coefficients
+    is that of the cells; an axis with an odd number of cells is extended by its last cell.
+
+    Directions are compared between two axes, by the details along each of them, and between
+    the axes and their diagonals. Needs PyWavelets (`pip install tarpon[wavelets]`).
+
+    Arguments:
+        name: The name of an orthogonal wavelet of PyWavelets: "haar", "db2", "sym4", "coif1", …
+        levels: The number of levels; by default so many that what they leave is two or three
+            cells wide along the shortest axis.
+
+    Example:
+        >>> Wavelet("haar").bands((16, 16)).names
+        ('2–4', '4–8', '8–16', '16 and more')
+        >>> Wavelet("haar").bands((16, 16)).called([1])
+        'scales of 4 to 8 cells'
+    """
+
+    name: str = "db2"
+    levels: int | None = None
+
+    def __post_init__(self) -> None:
+        pywt = optional.package("pywt", user="`Wavelet`")
+        known = [name for name in pywt.wavelist(kind="discrete") if pywt.Wavelet(name).orthogonal]
+        arguments.one_of("name", self.name, known)
+        if self.levels is not None:
+            arguments.positive("levels", self.levels)
+
+    def coefficients(self, points: Array, shape: tuple[int, ...]) -> Array:
+        pywt = optional.package("pywt", user="`Wavelet`")
+        axes = tuple(range(-len(shape), 0))
+        rest, found = points.reshape(*points.shape[:-1], *shape), []
+        for _ in range(self._levels(shape)):
+            details = pywt.dwtn(rest, self.name, mode="periodization", axes=axes)
+            rest = details.pop("a" * len(shape))
+            found += [details[along] for along in _details(len(shape))]
+        flat = [part.reshape(*points.shape[:-1], -1) for part in (*found, rest)]
+        return np.concatenate(flat, axis=-1)
+
+    def bands(self, shape: tuple[int, ...]) -> Bands:
+        n_levels, along = self._levels(shape), _details(len(shape))
+        halves = [tuple(-(-n // 2**level) for n in shape) for level in range(1, n_levels + 1)]
+        counts = [prod(half) for half in halves for _ in along] + [prod(halves[-1])]
+        levels = [level for level in range(n_levels) for _ in along] + [n_levels]
+        scales = [(2.0**level, 2.0 ** (level + 1)) for level in range(1, n_levels + 1)]
+        scales.append((2.0 ** (n_levels + 1), inf))
+        contrasts, directions = _contrasts_of_details(along)
+        rows = np.concatenate([np.tile(contrasts, (n_levels, 1)), 0 * contrasts[:1]])
+        return Bands(
+            tuple(_named(*scale) for scale in scales),
+            np.repeat(levels, counts),
+            tuple(scales),
+            contrasts=np.repeat(rows, counts, axis=0) if directions else None,
+            directions=directions,
+        )
+
+    def _levels(self, shape: tuple[int, ...]) -> int:
+        most = min(shape).bit_length() - 1
+        if most < 1 or (self.levels or 0) > most:
+            wanted = f"at least {2 ** (self.levels or 1)} cells along each axis"
+            raise ValueError(f"`Wavelet` needs {wanted}, but got fields of {shape}.")
+        return self.levels or max(1, most - 1)
+
+
+def _details(n_axes: int) -> list[str]:
+    """Return the details of a level: along which axes a field varies ("d"), in all ways."""
+    return ["".join(along) for along in product("ad", repeat=n_axes) if "d" in along]
+
+
+def _contrasts_of_details(along: list[str]) -> tuple[Floats, tuple[tuple[str, str], ...]]:
+    """Return weights of details that compare directions, `(n_details, n_contrasts)`, and which."""
+    varies = np.array([[letter == "d" for letter in each] for each in along], dtype=float)
+    n_axes = varies.sum(axis=1)
+    pairs = list(combinations(range(varies.shape[1]), 2))
+    weights = [(varies[:, a] - varies[:, b]) / n_axes for a, b in pairs]
+    directions = [(f"axis {a}", f"axis {b}") for a, b in pairs]
+    if pairs:
+        weights.append(np.where(n_axes == 1, 1.0, -1.0))
+        directions.append(("the axes", "diagonals"))
+    return np.reshape(weights, (-1, len(along))).T, tuple(directions)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.random import Generator
 
-from . import backends, references
+from . import backends, bases, references
 from . import metrics as _metrics
 from ._base import arguments
 from ._base.arrays import (
@@ -26,17 +26,19 @@ from ._base.arrays import (
     to_device_of,
 )
 from ._base.types import Array, ArrayLike, Floats, Ints
+from .bases import Bands, Basis
 from .metrics import L2, Metric
 from .references import HeldOut, Reference
 from .simulations import Simulations, range_of
 from .simulations.blocks import Block
 from .simulations.fields import unflattened
-from .simulations.shapes import where_it_is
+from .simulations.shapes import needs_x, where_it_is
 
 _NEAREST = (1, 2, 4, 8)  # which of the nearest neighbours give a score
 
 __all__ = [
     "Balls",
+    "Fit",
     "FromCentre",
     "FromDraws",
     "FromPoints",
@@ -48,6 +50,8 @@ __all__ = [
     "Scores",
     "Values",
 ]
+
+_MOST_PREDICTED = 2**23  # numbers that are predicted together
 
 
 @runtime_checkable
@@ -289,6 +293,79 @@ class Scores:
 
     def scores(self, block: Block) -> Array:
         return self.function(unflattened(block.points, block.sims.shape), block.x)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    r"""Regions of the points that fit the data best, where the forward model is known.
+
+    The score of a point is what its prediction :math:`f(\theta)` leaves of the data, in units of
+    the noise: its :math:`\chi^2` per datum, and the part of it in each band of the data.
+
+    .. math:: s(\theta; x) = \frac{1}{n} \sum_k \frac{(x_k - f_k(\theta))^2}{\sigma_k^2} .
+
+    Arguments:
+        forward: Function of `theta`, `(n_points, n_block, n_dims)` or fields
+            `(n_points, n_block, *shape)`, that returns noiseless observations,
+            `(n_points, n_block, *shape of one observation)`. It need not be linear.
+        noise: Standard deviation :math:`\sigma` of the noise: a number, or one per datum. If it is
+            the same for all data, its size does not matter.
+        basis: Bands of the data, like `bases.Regions(labels)` for parts of them. By default,
+            `bases.Fourier()` if an observation has two or more axes, otherwise none.
+
+    Example:
+        >>> sims = tarpon.problems.field("data_unused", shape=(8, 8), n_draws=20, rng=0)
+        >>> fit = Fit(lambda theta: theta, noise=1.0)
+        >>> check = tarpon.check(sims, scores={"fit": fit}, n_swaps=99, rng=0)
+        >>> check.findings[0].kind.value
+        'wrong fit to the data'
+    """
+
+    forward: Callable[[Array], ArrayLike]
+    noise: ArrayLike = 1.0
+    basis: Basis | None = None
+
+    def __post_init__(self) -> None:
+        arguments.function("forward", self.forward, "a function of theta")
+        noise = arguments.floats("noise", self.noise)
+        if not (noise > 0).all():
+            raise ValueError(arguments.wrong("noise", "positive", self.noise))
+        object.__setattr__(self, "noise", noise)
+
+    def bands(self, sims: Simulations) -> Bands | None:
+        """Return the bands of the data, if there are any."""
+        shape = tuple((needs_x(None, "`Fit`") if sims.x is None else sims.x).shape[1:])
+        basis = bases.fitting(self.basis, shape)
+        return None if basis is None else basis.bands(shape)
+
+    def scores(self, block: Block) -> Array:
+        x = host(needs_x(block.x, "`Fit`"))
+        points = unflattened(block.points, block.sims.shape)
+        # Predictions may be far larger than points.
+        step = max(1, _MOST_PREDICTED // max(1, block.n_points * x[0].size))
+        starts = range(0, len(x), step)
+        return np.concatenate(
+            [self._scores(points[:, k : k + step], x[k : k + step]) for k in starts], axis=1
+        )
+
+    def _scores(self, points: Array, x: Floats) -> Floats:
+        predicted = host(where_it_is("forward(theta)", self.forward(points), 1))
+        if np.shape(self.noise) not in ((), x.shape[1:]):
+            wanted = f"a number or of the shape of one observation, {x.shape[1:]}"
+            raise ValueError(arguments.wrong("noise", wanted, self.noise))
+        if predicted.shape != (*points.shape[:2], *x.shape[1:]):
+            raise ValueError(
+                f"`forward` must return predictions {(*points.shape[:2], *x.shape[1:])} (points, "
+                f"simulations, and the shape of an observation), but got {predicted.shape}."
+            )
+        left = ((x - predicted) / self.noise).reshape(*points.shape[:2], -1)
+        total, shape = (left**2).mean(axis=-1, keepdims=True), x.shape[1:]
+        if (basis := bases.fitting(self.basis, shape)) is None:
+            return total
+        labels = basis.bands(shape).labels
+        own = labels[:, None] == np.arange(labels.max() + 1)
+        squares = np.asarray(basis.coefficients(left, shape)) ** 2
+        return np.concatenate([total, squares @ own / left.shape[-1]], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,6 +50,9 @@ tarpon.tarp(rng.normal(size=(9, 20, 1)), theta, x=theta, reference=learned)
 from tarpon.problems import pictures
 pictures()
 """,
+    "wavelets": """
+tarpon.bases.Wavelet()
+""",
     "run": """
 def local():
     class Problem:
@@ -180,6 +183,11 @@ tensors = {name: torch.as_tensor(values) for name, values in arrays.items()}
 assert same(*tensors.values(), near_ties=2)
 torch.save(tensors, "draws.pt")
 assert same(tarpon.adapters.files.load("draws.pt"))
+""",
+    "wavelets": """
+fields = tarpon.problems.field(shape=(8, 8), n_sims=20, n_draws=19, rng=0)
+check = tarpon.check(fields, basis=tarpon.bases.Wavelet("haar"), n_swaps=99, rng=0)
+assert [band.name for band in check.evidence.bands] == ["2–4", "4–8", "8 and more"]
 """,
 }
 

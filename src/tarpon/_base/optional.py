@@ -11,6 +11,7 @@ _EXTRAS = {
     "h5py": "io",
     "pandas": "io",
     "pyarrow": "io",
+    "pywt": "wavelets",
     "sep": "lensing",
     "skimage": "lensing",
     "sklearn": "learn",
@@ -19,7 +20,12 @@ _EXTRAS = {
     "xarray": "io",
     "zarr": "io",
 }
-_CALLED = {"arviz_stats": "arviz-stats", "skimage": "scikit-image", "sklearn": "scikit-learn"}
+_CALLED = {
+    "arviz_stats": "arviz-stats",
+    "pywt": "PyWavelets",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+}
 
 
 def package(name: str, *, user: str = "this", extra: str = "") -> Any:

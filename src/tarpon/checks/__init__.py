@@ -32,6 +32,7 @@ from .answers import CLEAR, Check, Family
 from .evidence import Evidence, marginal_p_values
 from .features import Features
 from .findings import findings, warnings
+from .fits import fitted
 from .flaws import Finding
 from .learned import Judge, Learned
 from .parameters import Effects, measure
@@ -76,7 +77,8 @@ def check(
             cannot be told from one that uses them.
         names: Names, one per parameter.
         scores: More scores by name: a function of `theta` and `x`, a region, arrays of values
-            for draws and truths, or `tarpon.adversaries.Folds()`, which learns a score.
+            for draws and truths, `tarpon.regions.Fit(...)`, which compares predictions with the
+            data, or `tarpon.adversaries.Folds()`, which learns a score.
         summary: A function of the observations that returns what matters in them; of stored
             ones it is given a few simulations at a time.
         basis: What fields are made of, `tarpon.bases.Fourier()` unless told: errors are looked
@@ -124,10 +126,11 @@ def _checked(
     truths = comparing.fingerprint(sims)
     log_scores = LogScores.of(sims, truths)
     judges = {name: score for name, score in scores.items() if isinstance(score, Judge)}
-    ranked = {name: _region(score, sims) for name, score in scores.items() if name not in judges}
-    field, whole = None, sims
+    own = {name: _region(score, sims) for name, score in scores.items() if name not in judges}
+    field, whole, ranked = None, sims, dict(own)
     if basis is not None:
-        sims, field, ranked = fields.measured(sims, basis, ranked)
+        sims, field, ranked = fields.measured(sims, basis, own)
+    fits, ranked = fitted(whole, own, ranked)
     sims = sims if is_ordinary(sims) else units.tamed(sims)
     share, judged = learned.share_of_families(len(judges)), list[Learned]()
 
@@ -155,7 +158,7 @@ def _checked(
     p_value = min(1.0, combined.p_value / share)
     flaws: tuple[Finding, ...] = ()
     if p_value <= level:
-        flaws = findings(sims, sums_here, by_family, effects, data, level * share, field)
+        flaws = findings(sims, sums_here, by_family, effects, data, level * share, field, fits)
     found = Table([*flaws, *(score.finding for score in judged if score.adjusted <= level)])
     parameters = effects.parameters(sims.names or (), marginal_p_values(sums_here, few))
     p_value = min([p_value, *(score.adjusted for score in judged)])

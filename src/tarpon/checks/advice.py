@@ -69,7 +69,7 @@ def advise(
     return (*told, *(_of_finding(finding) for finding in usual.values()))
 
 
-_WHOLE = (Cause.SIMULATIONS, Cause.AXES, Cause.PARAMETERS, Cause.UNITS)
+_WHOLE = (Cause.SIMULATIONS, Cause.AXES, Cause.MOVED, Cause.PARAMETERS, Cause.UNITS)
 _WORST = (Cause.CLIPPED, Cause.LEAK, Cause.NARROW, Cause.BURN_IN, Cause.PULLED, Cause.UNITS)
 
 
@@ -87,6 +87,7 @@ def recognised(
         found = (
             orders.order_of_simulations(sims, effects),
             orders.order_of_axes(sims, effects),
+            orders.moved(sims, effects) if rejected else (),
             orders.order_of_parameters(effects),
         )
         for mistake in itertools.chain(*found):
@@ -94,6 +95,8 @@ def recognised(
             return
     if rejected:
         lines = list(orders.factors(effects))
+        if len(sims.shape) > 1:  # all cells of a field have the same unit
+            lines = [line for line in lines if 2 * len(line.parameters) > sims.n_dims]
         yield from (line for line in lines if line.cause is Cause.UNITS)
     yield from mistakes.at_the_ends(sims, effects, measured)
     if rejected:
@@ -141,6 +144,12 @@ def _said(mistake: Mistake, names: str, worst: str) -> tuple[str, str]:
             return (
                 f"Order of axes? Turned or flipped, the draws match the truths (mean correlation "
                 f"of cells {n['correlation']:.2f}, {n['now']:.2f} as they are)",
+                f"If so, `{mistake.detail}`, and check again",
+            )
+        case Cause.MOVED:
+            return (
+                f"Moved? A cell or two farther, the draws match the truths better (mean "
+                f"correlation of cells {n['correlation']:.2f}, {n['now']:.2f} as they are)",
                 f"If so, `{mistake.detail}`, and check again",
             )
         case Cause.PARAMETERS:
@@ -267,6 +276,11 @@ _USUAL = {
         "Compare the draws of one observation with its truth, cell by cell",
     ),
     Kind.CELLS: _SHAPE,
+    Kind.FIT: (
+        "data that are ignored in part, another noise or forward model in the sampler than in the "
+        "simulations, or a sampler that stops early",
+        "Draw what is left of one observation for its truth and for some draws",
+    ),
     Kind.ROUNDED: (
         "draws or truths that were rounded, or stored in fewer digits",
         "Store both in the same precision, and check again",

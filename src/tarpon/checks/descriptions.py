@@ -3,14 +3,16 @@
 Here are the flaws of single parameters; `dependences` has those that depend on something.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._base.text import Estimate
-from .._base.types import Array, Floats
+from .._base.types import Array, Floats, Ints
 from ..ranks import proportion
 from ..simulations import Simulations, alerts
 from .confounders import Remaining
@@ -22,6 +24,9 @@ from .statistics import adjusted, standardise
 from .swaps import Sums
 from .trends import Trends, label
 from .values import off
+
+if TYPE_CHECKING:
+    from .fits import Fitted
 
 _ALSO_THERE = 2.0  # standard errors from which a wrong width is one of all parameters
 _LEAST_KURTOSIS = -2.0  # of two values with half of the probability each
@@ -39,6 +44,7 @@ class Rejected:
     data: Array | None
     level: float
     field: Field | None = None
+    fits: "Mapping[str, Fitted] | None" = None
 
     @classmethod
     def of(
@@ -197,15 +203,32 @@ def _wide_patches(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe wrong widths of a field, patch by patch."""
     field, found = rejected.field, []
     assert field is not None
-    for patch in _patches(rejected, 1):
-        if field.maps is None:
-            size = rejected.effects.width_of(patch.cells.tolist())
-        else:
-            square = field.ratio(field.maps**2, patch.cells)
-            size = Estimate(*np.sqrt([square.value, square.low, square.high]).tolist())
-        of_patch = _widths(rejected, (), (size,), patch.sign, p_value)
-        found += [replace(c, finding=replace(c.finding, where=patch.where)) for c in of_patch]
+    patches = _patches(rejected, 1)
+    named = [patch.cells for patch in patches]
+    rest = np.setdiff1d(np.arange(prod(field.map_shape)), np.concatenate([*named, []]))
+    elsewhere = _width_of_cells(rejected, rest) if len(rest) else None
+    for patch in patches:
+        size = _width_of_cells(rejected, patch.cells)
+        found += [
+            replace(c, finding=replace(c.finding, where=patch.where, elsewhere=elsewhere))
+            for c in _widths(rejected, (), (size,), patch.sign, p_value)
+        ]
     return found
+
+
+def _width_of_cells(rejected: Rejected, cells: Ints) -> Estimate:
+    """Return the width of some cells together, or of blocks of cells if there are maps.
+
+    Truths are measured about their own mean, so that a bias is no width.
+    """
+    field = rejected.field
+    if field is None or field.maps is None:
+        return rejected.effects.width_of(cells.tolist())
+    z = field.maps[..., cells].astype(float)
+    z[:, 0] = (z[:, 0] - z[:, 0].mean(axis=0)) * np.sqrt(len(z) / (len(z) - 1))
+    # All cells count the same: one that is wide by chance also varies more.
+    square = field.ratio((z**2).mean(axis=2, keepdims=True), [0])
+    return Estimate(*np.sqrt([square.value, square.low, square.high]).tolist())
 
 
 def _widths(

@@ -1,6 +1,7 @@
 """Findings: which flaws the swap test names, without those that simpler ones explain."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from ..simulations import Simulations, alerts, warnings_of
 from . import dependences, descriptions, scales, shares, words
 from .descriptions import Candidate, Describe, Rejected
 from .fields import Field
+from .fits import Fitted
 from .flaws import Finding, Kind
 from .parameters import Effects
 from .statistics import adjusted, any_of, log_mean_exp, log_ratio, row_p_values, standardise
@@ -46,10 +48,11 @@ _SHADOWS = {
 }
 # What wrong scales of a field do not explain: they change all widths, slopes and correlations.
 _BESIDE_SCALES = {
-    Kind.BIASED, Kind.IGNORES_DATA, Kind.OUTLIERS, Kind.ROUNDED, Kind.VALUES, Kind.SCORE
+    Kind.BIASED, Kind.IGNORES_DATA, Kind.OUTLIERS, Kind.ROUNDED, Kind.VALUES, Kind.SCORE,
+    Kind.FIT, Kind.CELLS,
 }  # fmt: skip
 # What a flaw in few values does not explain in the same parameter.
-_BESIDE_VALUES = {Kind.IGNORES_DATA, Kind.UNUSED_DATA, Kind.SCORE}
+_BESIDE_VALUES = {Kind.IGNORES_DATA, Kind.UNUSED_DATA, Kind.SCORE, Kind.FIT}
 _OF_FIELDS = {
     "power": scales.power,
     "scales": scales.width,
@@ -69,9 +72,10 @@ def findings(
     data: Array | None,
     level: float,
     field: Field | None = None,
+    fits: Mapping[str, Fitted] | None = None,
 ) -> tuple[Finding, ...]:
     """Return what is wrong with posteriors that the test has rejected, worst first."""
-    rejected = Rejected.of(sims, sums, effects, data, level, field)
+    rejected = replace(Rejected.of(sims, sums, effects, data, level, field), fits=fits)
     found = _beside_scales(_beside_values(_named(rejected, families), rejected), level)
     named = _without_shadows([one for one in found if not one.last], rejected)
     named = named or [one.finding for one in found if one.last][:1]
@@ -109,7 +113,7 @@ def warnings(
 
 def _named(rejected: Rejected, families: Mapping[str, Floats]) -> list[Candidate]:
     """Return the flaws that stand out, strongest first, shadows among them."""
-    statistics, describe = zip(*_flaws(rejected.sums, families), strict=True)
+    statistics, describe = zip(*_flaws(rejected, families), strict=True)
     p = row_p_values(np.column_stack(statistics), rejected.sums.n_rows)
     single, among_all, level = p[0], adjusted(-np.log(p)), rejected.level
     order = np.argsort(single, kind="stable")
@@ -153,10 +157,14 @@ def _beside_values(named: list[Candidate], rejected: Rejected) -> list[Candidate
 def _beside_scales(named: list[Candidate], level: float) -> list[Candidate]:
     """Return the candidates without those that wrong scales of a field explain.
 
-    Any other flaw of a field also changes the distribution of its cells. What is named beside
-    wrong scales must be clear among all flaws.
+    Any other flaw of a field also changes the distribution of its cells; but only a bias makes it
+    skewed. What is named beside
+    wrong scales, or beside a wrong fit to the data, must be clear among all flaws.
     """
-    named = [c for c in named if c.finding.kind is not Kind.CELLS] or named
+    if any(candidate.finding.kind is Kind.FIT for candidate in named):
+        named = [c for c in named if c.finding.kind is Kind.FIT or c.finding.p_value <= level]
+    kinds = {candidate.finding.kind for candidate in named}
+    named = [c for c in named if _says_more(c.finding, kinds)] or named
     if not any(candidate.by_scale for candidate in named):
         return named
     return [
@@ -165,6 +173,12 @@ def _beside_scales(named: list[Candidate], level: float) -> list[Candidate]:
         if candidate.by_scale
         or (candidate.finding.kind in _BESIDE_SCALES and candidate.finding.p_value <= level)
     ]
+
+
+def _says_more(finding: Finding, kinds: set[Kind]) -> bool:
+    """Return whether a finding is not about cells, or about a skewness that is due to no bias."""
+    skewed = finding.unit == "skewness of the cells" and Kind.BIASED not in kinds
+    return finding.kind is not Kind.CELLS or skewed
 
 
 def _without_shadows(named: list[Candidate], rejected: Rejected) -> list[Finding]:
@@ -214,8 +228,11 @@ def _explained(candidate: Candidate, kept: list[Candidate], rejected: Rejected) 
     return candidate.left(rejected.remaining, unused) > rejected.level
 
 
-def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats, Describe]]:
+def _flaws(
+    rejected: Rejected, families: Mapping[str, Floats]
+) -> Iterator[tuple[Floats, Describe]]:
     """Yield the statistic of every flaw that is looked for, `(n_rows,)`, and its description."""
+    sums = rejected.sums
     n_rows = sums.n_rows
     marginals = sums.moments["marginals"][:n_rows]
     ratios = log_ratio(marginals)
@@ -260,7 +277,8 @@ def _flaws(sums: Sums, families: Mapping[str, Floats]) -> Iterator[tuple[Floats,
         if name in families:
             yield families[name], describe
     for part, name in sums.own.items():
-        yield families[part], descriptions.score(name)
+        fitted = (rejected.fits or {}).get(name)
+        yield families[part], descriptions.score(name) if fitted is None else fitted.describe
 
 
 def _outside(rejected: Rejected) -> tuple[Finding, ...]:

@@ -28,6 +28,7 @@ class Kind(StrEnum):
     PHASES = "wrong places"
     ANISOTROPY = "wrong directions"
     CELLS = "wrong distribution of cells"
+    FIT = "wrong fit to the data"
     ROUNDED = "rounded"
     VALUES = "wrong shares"
     OUTSIDE = "outside the draws"
@@ -58,6 +59,7 @@ _OF_FIELDS = (Kind.POWER, Kind.SCALES, Kind.PHASES, Kind.ANISOTROPY, Kind.CELLS)
 _SECTIONS = {
     **dict.fromkeys(_OF_FIELDS, "next.md#fields"),
     Kind.VALUES: "next.md#values",
+    Kind.FIT: "next.md#fit-to-the-data",
     Kind.SCORE: "next.md#your-own-score",
 }
 
@@ -108,14 +110,17 @@ class Finding:
         expected: What the size of accurate posteriors would be.
         direction: Where the draws lie (`"above"` or `"below"` the truths), on which side they
             miss a tail, what their tails are (`"heavy"` or `"light"`), whether a value is drawn
-            `"too often"` or `"too rarely"`, whether a field has `"too much"` or `"too little"`
+            `"too often"` or `"too rarely"`, whether they fit the data `"better"` or `"worse"` than
+            truths, whether a field has `"too much"` or `"too little"`
             power, along which axes, or what a learned score has learned.
         where: What the flaw depends on, for example `"x[0]"`; the data that are not used; the
             combination of parameters; the share of posteriors with outliers; the value of a
-            parameter that takes few; the scales or the patch of a field; or the name of your own
+            parameter that takes few; the scales or the patch of a field, or of the data that
+            draws should fit; or the name of your own
             score.
         sizes: The sizes in all of the parameters, if there are several.
         trend: How the error changes with what it depends on.
+        elsewhere: The size in the rest of a field, beside a patch of a wrong width.
     """
 
     kind: Kind
@@ -128,6 +133,7 @@ class Finding:
     where: str | None = None
     sizes: tuple[Estimate, ...] = ()
     trend: Trend | None = None
+    elsewhere: Estimate | None = None
 
     @property
     def page(self) -> str:

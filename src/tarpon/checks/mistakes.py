@@ -46,6 +46,7 @@ class Cause(StrEnum):
 
     SIMULATIONS = "order of simulations"
     AXES = "order of axes"
+    MOVED = "moved"
     PARAMETERS = "order of parameters"
     UNITS = "units"
     CLIPPED = "clipped"

@@ -8,6 +8,9 @@ from .._base.types import Floats, Ints
 from .statistics import adjusted
 
 _MOST_PATCHES, _STRICTER = 3, 5
+_OFF = 3.0  # standard errors from which a cell belongs to a patch beside it
+_FEW = 9  # cells whose centre says where they are
+_HOLE = 0.15  # the cells that a ring surrounds, over its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +34,8 @@ def patches(
     """Return the largest clusters of adjacent cells that are far from zero, largest first.
 
     Cells fail by p-values that are adjusted for all cells (Westfall and Young, 1993), so that
-    accurate posteriors have any patch at all no more often than the level says.
+    accurate posteriors have any patch at all no more often than the level says. A patch is a cell
+    that fails with all cells around it that are clearly off on the same side.
 
     Arguments:
         values: The standardised sums of all cells, `(n_rows, n_cells)`, the real ones first.
@@ -52,9 +56,10 @@ def patches(
     size = tuple(n / m for n, m in zip(field, shape, strict=True))
     found = []
     for sign in (1.0, -1.0):
-        places, n = label((fails & (values[0] * sign > 0)).reshape(shape))
-        for k in range(1, n + 1):
-            cells = np.flatnonzero(places.ravel() == k)
+        there = (fails | (abs(values[0]) >= _OFF)) & (values[0] * sign > 0)
+        places = label(there.reshape(shape), structure=np.ones((3,) * len(shape)))[0].ravel()
+        for k in np.unique(places[fails & there]):
+            cells = np.flatnonzero(places == k)
             found.append(Patch(cells, sign, _where(cells, shape, size)))
     found.sort(key=lambda patch: (-len(patch.cells), -abs(values[0, patch.cells]).max()))
     # Beside the largest one, others must be clear.
@@ -63,23 +68,38 @@ def patches(
 
 
 def _where(cells: Ints, shape: tuple[int, ...], size: tuple[float, ...]) -> str:
-    """Return the place of cells in words: around a cell, or between rows of a long one."""
+    """Return the place of cells in words: around which cell, and from where to where if many."""
     at = np.unravel_index(cells, shape)
     centre = [int((axis.mean() + 0.5) * unit) for axis, unit in zip(at, size, strict=True)]
     n = round(len(cells) * float(np.prod(size)))
     around = f"({', '.join(map(str, centre))})" if len(centre) > 1 else f"{centre[0]}"
     if n == 1:
         return f"the cell {around}"
-    place = f"{n} cells around {around}{_rows(at, shape, size)}"
+    shaped = "ring" if _is_ring(cells, shape) else "patch"
+    reach = f" ({_reach(at, size)})" if n > _FEW else ""
+    place = f"{n} cells around {around}{reach}"
     if max(size) == 1:
-        return f"a patch of {place}"
+        return f"a {shaped} of {place}"
     averages = " × ".join(f"{unit:.3g}" for unit in size)
-    return f"a patch of about {place}, in averages of {averages} cells"
+    return f"a {shaped} of about {place}, in averages of {averages} cells"
 
 
-def _rows(at: tuple[Ints, ...], shape: tuple[int, ...], size: tuple[float, ...]) -> str:
-    """Return the rows of cells that fill most of the width of a field, if they do."""
-    if len(shape) != 2 or len(np.unique(at[1])) < 0.75 * shape[1]:
-        return ""
-    first, last = (int(end * size[0]) for end in (at[0].min(), at[0].max() + 1))
-    return f" (rows {first}–{last - 1})"
+def _is_ring(cells: Ints, shape: tuple[int, ...]) -> bool:
+    """Return whether cells surround a part of the field that is not among them."""
+    from scipy.ndimage import binary_fill_holes
+
+    mask = np.zeros(shape, dtype=bool)
+    mask.ravel()[cells] = True
+    return bool(binary_fill_holes(mask).sum() >= (1 + _HOLE) * len(cells))
+
+
+def _reach(at: tuple[Ints, ...], size: tuple[float, ...]) -> str:
+    """Return from where to where cells reach along each axis."""
+    known = {1: ["cells"], 2: ["rows", "columns"]}
+    names = known.get(len(at)) or [f"axis {axis}:" for axis in range(len(at))]
+    ends = [
+        (int(axis.min() * unit), int((axis.max() + 1) * unit) - 1)
+        for axis, unit in zip(at, size, strict=True)
+    ]
+    spans = (f"{name} {low}–{high}" for name, (low, high) in zip(names, ends, strict=True))
+    return ", ".join(spans)

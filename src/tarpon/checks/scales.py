@@ -257,29 +257,29 @@ def anisotropy(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe scales at which truths vary along other directions than draws."""
     field, sums = rejected.field, rejected.sums
     assert field is not None
-    n_axes = len(field.bands.axes)
+    n_contrasts = len(field.bands.directions)
     shifts = sums.moments["anisotropy"][: sums.n_rows, 0]
-    fails = (adjusted(abs(shifts)) <= rejected.level).reshape(-1, n_axes)
-    z = shifts[0].reshape(-1, n_axes)
+    fails = (adjusted(abs(shifts)) <= rejected.level).reshape(-1, n_contrasts)
+    z = shifts[0].reshape(-1, n_contrasts)
     pair = int(np.argmax((z**2 * fails).sum(axis=0)))
     sign = np.sign((z * fails)[:, pair].sum())
     places = np.flatnonzero(fails[:, pair] & (z[:, pair] * sign > 0))
     if not len(places):
         return []
-    first, second = field.bands.axes[pair] if sign > 0 else field.bands.axes[pair][::-1]
-    contrast = field.directions.reshape(*field.width.shape, n_axes)[..., pair] * sign
+    first, second = field.bands.directions[pair][:: int(sign)]
+    contrast = field.directions.reshape(*field.width.shape, n_contrasts)[..., pair] * sign
     size = _difference(field, contrast[..., places], field.width[..., places])
     finding = Finding(
         Kind.ANISOTROPY, (), p_value, size=size,
-        unit="ratio of the truths' power along two axes to that of the draws", expected=1.0,
-        direction=f"along axis {first} and along axis {second}",
+        unit="ratio of the truths' power along two directions to that of the draws", expected=1.0,
+        direction=f"along {first} and along {second}",
         where=field.bands.called([int(k) for k in places]),
     )  # fmt: skip
     return [_candidate(finding)]
 
 
 def _difference(field: Field, contrast: Floats, width: Floats) -> Estimate:
-    r"""Return by which factor truths have more power along one axis than another, over draws.
+    r"""Return by which factor truths have more power in one direction than another, over draws.
 
     With the contrast :math:`q` of powers :math:`P_a` and :math:`P_b`, the ratio
     :math:`P_a / P_b` is :math:`(1 + q) / (1 - q)`.

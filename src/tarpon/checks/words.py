@@ -50,6 +50,9 @@ def headline(finding: Finding) -> str:
             return f"{where}"
         case Kind.BIASED | Kind.OVERCONFIDENT | Kind.UNDERCONFIDENT as kind if where:
             return f"{kind.value} in {where}"
+        case Kind.FIT:
+            part = f" ({where})" if where else ""
+            return f"the draws fit the data {finding.direction} than the truths{part}"
         case Kind.SCORE:
             return f"wrong in your score “{where}”"
         case Kind.CORRELATION | Kind.DEPENDENCE as kind:
@@ -76,7 +79,7 @@ def size_of(finding: Finding) -> str:
             return f"the draws lie {unsigned(size)} posterior sd {direction} the truths"
         case Kind.OVERCONFIDENT | Kind.UNDERCONFIDENT:
             factor = _each(finding) if finding.sizes else size
-            return f"the truths scatter {factor} times as widely as the draws"
+            return f"the truths scatter {factor} times as widely as the draws{_rest(finding)}"
         case Kind.SKEWED:
             other = "below" if direction == "above" else "above"
             return (
@@ -119,7 +122,7 @@ def size_of(finding: Finding) -> str:
             return f"given the data, truths correlate by {size} and draws by {draws}"
         case Kind.COMBINATION:
             return f"along {finding.where}, the truths scatter {size} times as widely as the draws"
-        case Kind.POWER | Kind.SCALES | Kind.PHASES | Kind.ANISOTROPY | Kind.CELLS:
+        case Kind.POWER | Kind.SCALES | Kind.PHASES | Kind.ANISOTROPY | Kind.CELLS | Kind.FIT:
             return _of_field(finding)
         case Kind.VALUES if size:
             return (
@@ -138,7 +141,7 @@ def size_of(finding: Finding) -> str:
 
 
 def _of_field(finding: Finding) -> str:
-    """Return how large a flaw is at scales of a field, or in the distribution of its cells."""
+    """Return how large a flaw is at scales of a field, in its cells, or in its fit to the data."""
     size, direction = finding.size, finding.direction
     match finding.kind:
         case Kind.POWER:
@@ -157,9 +160,20 @@ def _of_field(finding: Finding) -> str:
                 f"wrong directions; the ratio of the power {direction} is {size} times as large "
                 f"for truths as for draws"
             )
+        case Kind.FIT:
+            return f"their chi² is {size} times as large"
         case Kind.CELLS:
             return f"the {finding.unit} of truths is off by {size} from that of draws"
     return ""
+
+
+def _rest(finding: Finding) -> str:
+    """Return the width of a field outside a patch: right, if its interval as printed says so."""
+    rest = finding.elsewhere
+    if rest is None:
+        return ""
+    right = round(rest.low, 2) <= 1 <= round(rest.high, 2)
+    return f"; right elsewhere, {rest}" if right else f"; elsewhere {rest} times"
 
 
 def outlying(found: Outlying, name: str, n_sims: int) -> str:

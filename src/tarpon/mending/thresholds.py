@@ -180,7 +180,7 @@ class Cover:
         return places
 
     def _draws(self, samples_o: ArrayLike) -> Floats:
-        draws = shapes.finite("draws", arguments.floats("samples_o", samples_o))
+        draws = shapes.finite("draws `samples_o`", arguments.floats("samples_o", samples_o))
         draws = fields.by_cell(draws, len(self.names)) if draws.ndim > 2 else draws
         if draws.ndim == 1 and len(self.names) == 1:
             draws = draws[:, None]

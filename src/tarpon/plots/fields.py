@@ -300,7 +300,9 @@ def spectrum(check: "Check", *, ax: Axes | None = None) -> Axes:
     faces = [COLORS[0] if band.p_value <= check.level else "#ffffff" for band in bands]
     ax.scatter(x, value, s=26, c=faces, edgecolors=COLORS[0], linewidths=1.2, zorder=3)
     waves = all(band.scale is not None for band in bands)
-    ax.set_xticks(x, [typeset(band.name) for band in bands], rotation=45 if waves else 90)
+    names = [typeset(band.name) for band in bands]
+    slanted = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(x, names, **slanted if waves else {"rotation": 90})
     if len(bands) > _MOST_NAMES:
         ax.set_xticks(x[:: -(-len(bands) // _MOST_NAMES)])
     ax.set(xlabel="Wavelength / cells" if waves else "Band", ylabel="Power, truths / draws")

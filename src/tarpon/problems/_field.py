@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -15,7 +16,8 @@ from ..simulations import Simulations
 _SLOPE = 3.0  # of the spectrum at small scales
 _SMALL = 4.0  # cells: the scales below are small
 _OFF = 1.1  # the factor of power and of lengths that are off
-_STRETCH = 1.25  # of lengths along the first axis, and one over it along the others
+_LOUDER = 1.2  # the factor of noise that is off
+_STRETCH = 1.25  # of lengths along one direction, and one over it along the others
 _PATCH, _SHIFT = 3, 0.5  # cells along each axis, and posterior sd
 _AT_ONCE = 2**24  # numbers that are drawn together
 
@@ -30,6 +32,8 @@ class _Estimator:
         filter: Factors of the draws.
         shuffled: Where the phases of the mean are those of another simulation.
         shift: What is added to the draws, in posterior sd, `(*shape,)`.
+        used: 1 where the data are used, and 0 where the prior is drawn from instead.
+        noise: The noise that the posterior assumes, over that of the data.
     """
 
     truths: Floats
@@ -37,6 +41,8 @@ class _Estimator:
     filter: Floats
     shuffled: Floats
     shift: Floats
+    used: Floats
+    noise: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,14 +67,20 @@ class _Grid:
         square = sum(k**2 for k in self.frequencies)
         return np.where(square * scale**2 > (2 * np.pi) ** 2 * (1 + 1e-9), 1.0, 0.0)
 
-    def spectrum(self, factor: float = 1.0, stretch: float = 1.0) -> Floats:
-        """Return the power of each wave, of fields with variance one."""
-        lengths = [
-            factor * self.length * (stretch if axis == 0 else 1 / stretch)
-            for axis in range(len(self.shape))
-        ]
+    def spectrum(
+        self, factor: float = 1.0, stretch: float = 1.0, *, diagonal: bool = False
+    ) -> Floats:
+        """Return the power of each wave, of fields with variance one.
+
+        Lengths are stretched along the first axis, or along the diagonal of the first two.
+        """
+        waves = self.frequencies
+        if diagonal:
+            waves[:2] = [(waves[0] + sign * waves[1]) / np.sqrt(2) for sign in (1, -1)]
+        stretches = [stretch] + [1 / stretch] * (len(waves) - 1)
         square = sum(
-            (k * length) ** 2 for k, length in zip(self.frequencies, lengths, strict=True)
+            (factor * self.length * each * k) ** 2
+            for k, each in zip(waves, stretches, strict=True)
         )
         power = (1 + square) ** (-_SLOPE / 2)
         return power / self.mean(power)
@@ -84,7 +96,8 @@ class _Grid:
 
 def _exact(grid: _Grid) -> _Estimator:
     power = grid.spectrum()
-    return _Estimator(power, power, np.ones_like(power), np.zeros_like(power), np.zeros(()))
+    none, every = np.zeros_like(power), np.ones_like(power)
+    return _Estimator(power, power, every, none, np.zeros(()), every)
 
 
 def _oversmoothed(grid: _Grid) -> _Estimator:
@@ -102,11 +115,11 @@ def _biased_patch(grid: _Grid) -> _Estimator:
     return replace(_exact(grid), shift=shift)
 
 
-def _anisotropy_missed(grid: _Grid) -> _Estimator:
+def _anisotropy_missed(grid: _Grid, *, diagonal: bool = False) -> _Estimator:
     if len(grid.shape) < 2:
-        wanted = "at least two axes for the flaw 'anisotropy_missed'"
+        wanted = "at least two axes for a flaw of directions"
         raise ValueError(arguments.wrong("shape", wanted, grid.shape))
-    return replace(_exact(grid), truths=grid.spectrum(stretch=_STRETCH))
+    return replace(_exact(grid), truths=grid.spectrum(stretch=_STRETCH, diagonal=diagonal))
 
 
 def _phases_shuffled(grid: _Grid) -> _Estimator:
@@ -115,6 +128,14 @@ def _phases_shuffled(grid: _Grid) -> _Estimator:
 
 def _length_off(grid: _Grid) -> _Estimator:
     return replace(_exact(grid), assumed=grid.spectrum(factor=_OFF))
+
+
+def _data_unused(grid: _Grid) -> _Estimator:
+    return replace(_exact(grid), used=1 - grid.small())
+
+
+def _noise_off(grid: _Grid) -> _Estimator:
+    return replace(_exact(grid), noise=_LOUDER)
 
 
 @dataclass(frozen=True)
@@ -160,6 +181,22 @@ FIELD_FLAWS = {
         "the posterior assumes a correlation length that is 10 % too large",
         (Kind.POWER,),
         _length_off,
+    ),
+    "shear_missed": FieldFlaw(
+        "correlations are 1.56 times as long along one diagonal as along the other, and the "
+        "posterior assumes that they are the same along all directions",
+        (Kind.ANISOTROPY,),
+        partial(_anisotropy_missed, diagonal=True),
+    ),
+    "noise_off": FieldFlaw(
+        "the posterior assumes noise that is 20 % too large",
+        (Kind.FIT, Kind.PHASES, Kind.POWER, Kind.SCALES, Kind.UNDERCONFIDENT),
+        _noise_off,
+    ),
+    "data_unused": FieldFlaw(
+        "the posterior ignores the data at scales below 4 cells",
+        (Kind.FIT,),
+        _data_unused,
     ),
 }
 
@@ -219,15 +256,15 @@ def _simulations(
 ) -> Simulations:
     theta = _waves_of(grid, np.sqrt(planted.truths), n_sims, rng)
     x = theta + noise * rng.standard_normal(theta.shape, dtype=np.float32)
-    kept = planted.assumed / (planted.assumed + noise**2)
+    kept = planted.used * planted.assumed / (planted.assumed + (planted.noise * noise) ** 2)
+    left = planted.assumed * (1 - kept)
     mean = _waves(grid, x) * kept
     # Another simulation's mean has the same power, and its waves are elsewhere.
     mean = np.where(planted.shuffled > 0, np.roll(mean, 1, axis=0), mean)
-    sd = np.sqrt(grid.mean(noise**2 * kept))
-    shift = (sd * planted.shift).astype(np.float32)
+    shift = (np.sqrt(grid.mean(left)) * planted.shift).astype(np.float32)
     samples = np.empty((n_draws, n_sims, *grid.shape), dtype=np.float32)
     centre = _cells(grid, mean * planted.filter) + shift
-    spread = planted.filter * noise * np.sqrt(kept)
+    spread = planted.filter * np.sqrt(left)
     step = max(1, _AT_ONCE // prod(samples.shape[1:]))
     for start in range(0, n_draws, step):
         some = samples[start : start + step]
