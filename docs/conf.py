@@ -41,6 +41,6 @@ html_theme_options = {
 }
 html_static_path = ["_static"]
 html_css_files = ["tarpon.css"]
-html_sidebars = {page: [] for page in ("index", "start", "choose", "read")}
+html_sidebars = {page: [] for page in ("index", "start", "choose")}
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
