@@ -33,7 +33,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "navbar_end": ["theme-switcher"],
     "navbar_align": "left",
-    "header_links_before_dropdown": 10,
+    "header_links_before_dropdown": 11,
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-light",
