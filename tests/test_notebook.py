@@ -169,7 +169,7 @@ def test_the_notebook_of_a_tutorial_is_that_of_its_page():
     made = runpy.run_path(str(PAGE.parents[1] / "notebook.py"))["notebook"](PAGE.read_text())
     kept = nbformat.read(PAGE.with_suffix(".ipynb"), as_version=4)
     nbformat.validate(kept)
-    assert made == kept
+    assert made == kept, "python docs/notebook.py docs/tutorials/transit.md writes it"
 
 
 def test_the_notebook_of_a_tutorial_runs(folder):
