@@ -33,7 +33,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "navbar_end": ["theme-switcher"],
     "navbar_align": "left",
-    "header_links_before_dropdown": 10,
+    "header_links_before_dropdown": 11,
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-light",
@@ -41,6 +41,6 @@ html_theme_options = {
 }
 html_static_path = ["_static"]
 html_css_files = ["tarpon.css"]
-html_sidebars = {page: [] for page in ("index", "start", "choose", "read")}
+html_sidebars = {page: [] for page in ("index", "start", "choose")}
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False

@@ -18,6 +18,7 @@ from tarpon.checks.mistakes import Cause
 from tarpon.checks.slopes import FACTORS, slope
 
 ROOT = Path(__file__).parents[1]
+FLAWS = sorted((ROOT / "docs" / "flaws").glob("*.md"))
 STUDIES = runpy.run_path(str(ROOT / "benchmarks" / "advice.py"))
 PLANTED, EXACT, PROBLEMS = STUDIES["PLANTED"], STUDIES["EXACT"], ("normal", "uniform", "skewed")
 FALSE_ALARM = 1e-6
@@ -194,10 +195,21 @@ class TestReading:
         headings = re.findall("^#+ (.*)$", (ROOT / "docs" / "next.md").read_text(), re.MULTILINE)
         anchors = {heading.lower().replace(" ", "-") for heading in headings}
         assert {cause.value.replace(" ", "-") for cause in Cause} <= anchors
-        for kind in Kind:
-            page, _, anchor = Finding(kind, (), 0.01).page.partition("#")
-            assert (ROOT / page).exists()
-            assert not anchor or anchor in anchors
+
+    @pytest.mark.parametrize("kind", Kind)
+    def test_every_finding_has_a_page(self, kind):
+        assert ROOT / Finding(kind, (), 0.01).page in FLAWS
+
+    @pytest.mark.parametrize("path", FLAWS, ids=lambda path: path.stem)
+    def test_a_page_has_the_look_of_a_flaw_its_causes_and_its_cure(self, path):
+        page = path.read_text()
+        parts = ("Usual causes", "Cure", "The line that confirms it")
+        assert [page.count(f"\n## {part}\n") for part in parts] == [1, 1, 1]
+        assert f"(images/{path.stem}.png)" in page
+        assert (path.parent / "images" / f"{path.stem}.png").exists()
+        overview = (ROOT / "docs" / "next.md").read_text()
+        assert f"(flaws/{path.name})" in overview
+        assert f"\nflaws/{path.stem}\n" in overview.partition("{toctree}")[2]
 
     def test_findings_with_the_same_causes_share_them(self):
         several = tarpon.check(tarpon.problems.zoo("truncated", rng=1), n_swaps=199, rng=0)

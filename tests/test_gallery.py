@@ -55,10 +55,13 @@ def test_the_file_of_the_fixture_is_the_one_that_is_run():
 
 @pytest.mark.parametrize("flaw", [flaw for flaw in FLAWS if FLAWS[flaw].circle == 1])
 def test_every_flaw_of_the_zoo_is_drawn_and_described(flaw):
-    label = FLAWS[flaw].label
-    page = (GALLERY.parent / "read.md").read_text()
-    section = page.partition(f"### {label[:1].upper()}{label[1:]}\n")[2].partition("\n##")[0]
-    assert f'look("{flaw}")' in section
-    words = section.partition(f"(images/read/{flaw}.png)")[2]
-    assert (GALLERY.parent / "images" / "read" / f"{flaw}.png").exists()
+    label, folder = FLAWS[flaw].label, GALLERY.parent / "read"
+    page = (folder / f"{flaw}.md").read_text()
+    assert page.startswith(f"# {label[:1].upper()}{label[1:]}\n")
+    assert f'zoo("{flaw}", n_sims=1000, rng=1)' in page
+    words = page.partition(f"(images/{flaw}.png)")[2]
+    assert (folder / "images" / f"{flaw}.png").exists()
     assert len(words.split()) > 15 or flaw == "exact"
+    index = (GALLERY.parent / "read.md").read_text()
+    assert f"[{label[:1].upper()}{label[1:]}](read/{flaw}.md)" in index
+    assert f"\nread/{flaw}\n" in index.partition("{toctree}")[2]

@@ -1,6 +1,8 @@
 """A notebook, run by a kernel of its own: what its cells show, and what they show meanwhile."""
 
 import re
+import runpy
+from pathlib import Path
 
 import pytest
 
@@ -158,3 +160,23 @@ def test_tables_are_tables(run, name, columns):
     assert "<b>" not in answer["text/html"]
     (header,) = (line for line in answer["text/plain"].splitlines() if columns[-1] in line[-15:])
     assert re.split("  +", header.strip()) == columns
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "tutorials" / "transit.md"
+
+
+def test_the_notebook_of_a_tutorial_is_that_of_its_page():
+    made = runpy.run_path(str(PAGE.parents[1] / "notebook.py"))["notebook"](PAGE.read_text())
+    kept = nbformat.read(PAGE.with_suffix(".ipynb"), as_version=4)
+    nbformat.validate(kept)
+    assert made == kept, "python docs/notebook.py docs/tutorials/transit.md writes it"
+
+
+def test_the_notebook_of_a_tutorial_runs(folder):
+    notebook = nbformat.read(PAGE.with_suffix(".ipynb"), as_version=4)
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute(cwd=str(folder))
+    outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
+    text = "".join(out.get("text", "") for out in outputs)
+    assert "INACCURATE HERE" in text
+    assert "REPAIRED" in text
+    assert sum("image/png" in out.get("data", {}) for out in outputs) == 1

@@ -58,7 +58,7 @@ def test_data_that_are_not_used_are_named():
     assert finding.size.low > 3
     said = "the draws fit the data worse than the truths (region 1): their chi² is "
     assert str(finding).startswith(said)
-    assert finding.page == "docs/next.md#fit-to-the-data"
+    assert finding.page == "docs/flaws/fit.md"
 
 
 def test_draws_that_assume_little_noise_fit_better():

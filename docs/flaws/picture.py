@@ -46,3 +46,23 @@ def _among_draws(sims: tarpon.Simulations, parameter: int, ax: Axes) -> None:
     ax.set(xlabel="Distance from the median / width", ylabel="Density")
     ax.set_yticks([])
     ax.legend(frameon=False)
+
+
+def fields(sims: tarpon.Simulations, check: tarpon.Check, *, cells: bool = False) -> Any:
+    """Return a figure of a truth, of a draw, and of the power by scale or the bias by cell."""
+    figure, axes = plt.subplots(1, 3, figsize=(8.2, 2.7), layout="constrained")
+    shape = sims.shape
+    maps = {"a truth": sims.theta[0], "a draw for it": sims.samples[0, 0]}
+    largest = abs(np.asarray(sims.theta[0])).max()
+    for ax, (title, cell) in zip(axes, maps.items(), strict=False):
+        ax.imshow(np.reshape(cell, shape), cmap="RdBu_r", vmin=-largest, vmax=largest)
+        ax.set_title(title)
+        ax.set_axis_off()
+    if cells:
+        bias = [parameter.bias.value for parameter in check.parameters]
+        shown = axes[2].imshow(np.reshape(bias, shape), cmap="RdBu_r", vmin=-0.6, vmax=0.6)
+        axes[2].set_title("bias / posterior sd")
+        figure.colorbar(shown, ax=axes[2])
+    else:
+        plots.spectrum(check, ax=axes[2])
+    return figure

@@ -49,18 +49,19 @@ _PAGES = {
     Kind.UNUSED_DATA: "part-of-the-data",
     Kind.CORRELATION: "correlation",
     Kind.CORRELATION_BY_DATA: "correlation",
-    Kind.COMBINATION: "correlation",
-    Kind.DEPENDENCE: "correlation",
+    Kind.COMBINATION: "combination",
+    Kind.DEPENDENCE: "combination",
+    Kind.POWER: "power",
+    Kind.SCALES: "scales",
+    Kind.PHASES: "places",
+    Kind.ANISOTROPY: "directions",
+    Kind.CELLS: "texture",
     Kind.ROUNDED: "rounded",
+    Kind.VALUES: "shares",
     Kind.OUTSIDE: "modes",
-    Kind.SHAPE: "modes",
-}
-_OF_FIELDS = (Kind.POWER, Kind.SCALES, Kind.PHASES, Kind.ANISOTROPY, Kind.CELLS)
-_SECTIONS = {
-    **dict.fromkeys(_OF_FIELDS, "next.md#fields"),
-    Kind.VALUES: "next.md#values",
-    Kind.FIT: "next.md#fit-to-the-data",
-    Kind.SCORE: "next.md#your-own-score",
+    Kind.FIT: "fit",
+    Kind.SCORE: "own-score",
+    Kind.SHAPE: "shape",
 }
 
 
@@ -138,7 +139,7 @@ class Finding:
     @property
     def page(self) -> str:
         """The page of the documentation about the flaw: its look, its causes and its cure."""
-        return f"docs/{_SECTIONS.get(self.kind) or f'flaws/{_PAGES[self.kind]}.md'}"
+        return f"docs/flaws/{_PAGES[self.kind]}.md"
 
     def cells(self) -> dict[str, str]:
         """Return its row in the table that `check.findings` prints, by column."""

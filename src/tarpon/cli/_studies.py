@@ -46,6 +46,8 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
 
     Example:  tarpon demo --n-dims 100
     """
+    import matplotlib.pyplot as plt
+
     from .. import plots
     from ..diagnostics import hpd, tarp
     from ..problems import gaussian
@@ -56,7 +58,8 @@ def demo(out: Path, n_dims: int, rng: int) -> None:
         sims = gaussian(case, n_dims=n_dims, rng=rng)
         results[case] = {"TARP": tarp(sims, rng=rng), "HPD": hpd(sims, rng=rng)}
     show(_demo_table(results, n_dims))
-    write_figure(plots.panels(results), out)
+    with plt.rc_context({"font.size": 13}):  # legible on a phone
+        write_figure(plots.panels(results, n_cols=2), out)
     say(f"figure: {where(out)}")
 
 

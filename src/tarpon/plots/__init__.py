@@ -54,6 +54,7 @@ _MOST_POINTS = 500
 _MANY = 50
 _LINE = 9.0  # points from a line of a label to the next
 _UPWARDS = (3.0, -11.0, 12.0, -20.0, 21.0)  # points from a dot to the label beside it
+_BELOW = 4.2  # lines of a legend from the axes to the end of their label
 _MOST_LOG = 690.0  # whose exponential is finite
 
 
@@ -449,7 +450,18 @@ def _curves(
         )  # fmt: skip
     ax.xaxis.set_major_formatter(_Percent(1.0))
     ax.yaxis.set_major_formatter(_Percent(1.0))
-    ax.legend(frameon=False, fontsize="small")
+    if subtract:
+        _legend_below(ax)
+    else:
+        ax.legend(frameon=False, fontsize="small")
+
+
+def _legend_below(ax: "Axes") -> None:
+    """Draw the legend below the label of the axis: the band leaves no space between curves."""
+    ax.legend(
+        frameon=False, fontsize="small", ncols=3, loc="upper center", bbox_to_anchor=(0.5, 0),
+        borderaxespad=_BELOW,
+    )  # fmt: skip
 
 
 class _Percent(PercentFormatter):
