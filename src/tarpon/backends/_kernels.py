@@ -9,7 +9,7 @@ with a *term* :math:`f` per kind of distance. Terms subtract points, never dista
 would cancel in single precision, and a draw that equals the truth bit for bit must be a tie.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ from ._terms import centred, prepare
 from ._vectors import N_COLUMNS, N_ROWS
 
 _CACHED_BYTES = 2**19  # of truths that fit into a cache
+# Of rows up to this many bytes, those that follow each other are read faster than distant ones.
+_NEAR_BYTES = 128
 # Rows shorter than this many numbers are read several at a time, if no sums are needed.
 _TILE = 64
 # Numbers per simulation times centres, above which a matrix product beats a pass per centre.
@@ -70,11 +72,12 @@ def closer_periodic(
 def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
     """Count the draws below the truth, and equal to it, per parameter."""
     dtype = working(samples.dtype, whole=theta.dtype.kind in "biu")
-    counts = np.zeros((2, *theta.shape), dtype=np.int64)
     saw(bool(np.isfinite(theta).all()))
-    for sims, block in blocks(samples, dtype):
-        counts[:, sims] += _smaller(block, exact(theta[sims], dtype))
-    return counts[0], counts[1]
+    parts = (
+        (sims, _smaller(block, exact(theta[sims], dtype)))
+        for sims, block in blocks(samples, dtype)
+    )
+    return _added(parts, theta.shape)
 
 
 def extent(samples: Array) -> tuple[Array, Array]:
@@ -95,13 +98,28 @@ def _closer(
 ) -> tuple[Ints, Ints]:
     """Count the draws for which the terms sum to less than zero, and to zero."""
     dtype = working(samples.dtype)
-    counts = np.zeros((2, len(theta)), dtype=np.int64)
-    for sims, block in blocks(samples, dtype):
-        truth = exact(theta[sims], dtype)
-        away = np.subtract(theta[sims], centres[sims], dtype=float)
-        constants = prepare(term.__name__, truth, away[:, None], scale, period)
-        counts[:, sims] += _count(term, block, truth, constants.away[:, 0], constants.table)
-    return counts[0], counts[1]
+
+    def parts() -> Iterator[tuple[slice, Ints]]:
+        for sims, block in blocks(samples, dtype):
+            truth = exact(theta[sims], dtype)
+            away = np.subtract(theta[sims], centres[sims], dtype=float)
+            constants = prepare(term.__name__, truth, away[:, None], scale, period)
+            yield sims, _count(term, block, truth, constants.away[:, 0], constants.table)
+
+    return _added(parts(), theta.shape[:1])
+
+
+def _added(parts: Iterator[tuple[slice, Ints]], shape: tuple[int, ...]) -> tuple[Ints, Ints]:
+    """Return the counts of all blocks, of some simulations or some draws each, added up."""
+    total: Ints | None = None
+    for sims, counts in parts:
+        if total is None and counts.shape[1:] == shape:
+            total = counts
+            continue
+        total = np.zeros((2, *shape), dtype=np.int64) if total is None else total
+        total[:, sims] += counts
+    assert total is not None
+    return total[0], total[1]
 
 
 def _closer_to_many(
@@ -157,7 +175,8 @@ def _count(
         count = _count_short(term, by_sims, min(steps) == n_dims, n_dims, samples.itemsize)
     else:
         constants = *_in_tiles(truth, away, table), n_dims
-        count = _count_long(term, by_sims)
+        near = samples.itemsize <= 4 and n_dims * samples.itemsize <= _NEAR_BYTES
+        count = _count_long(term, by_sims, not by_sims or near)
     lost: list[bool] = []
 
     def run(first: int, last: int, counts: Array) -> None:
@@ -205,14 +224,17 @@ def _count_short(
     return count
 
 
-def _count_long(term: Callable[..., Any], by_sims: bool) -> Callable[..., bool]:
-    """Return a function that counts longer rows, in tiles of draws; the last may be partial."""
+def _count_long(term: Callable[..., Any], by_sims: bool, near: bool) -> Callable[..., bool]:
+    """Return a function that counts longer rows, in tiles of draws; the last may be partial.
+
+    A tile holds draws that follow each other if `near`, else one of each of `N_ROWS` equal parts.
+    """
 
     def count(flat: Array, steps: Pair, draws: Pair, *rest: Any) -> bool:
         """Count the draws that fill whole tiles, then the remaining draws."""
         kernel = long_rows(term, by_sims)
         n_times, n_left = divmod(draws[1] - draws[0], N_ROWS)
-        apart, along = (n_times, 1) if by_sims else (1, N_ROWS)
+        apart, along = (1, N_ROWS) if near else (n_times, 1)
         lost = kernel(flat, steps, (draws[0], N_ROWS, n_times, apart, along), *rest)
         if n_left:
             lost |= kernel(flat, steps, (draws[1] - n_left, n_left, 1, 1, 0), *rest)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from . import Simulations
 
 _SWAP_FALSE_ALARM = 1e-6
-_SQUARE = 50  # draws and simulations that suffice to see which axis is which
+_SQUARE = 32  # draws and simulations that suffice to see which axis is which
 _SQUARE_PARAMETERS, _SQUARE_BYTES, _FEWEST = 16, 2**27, 10  # of which some are looked at
 _CHAINS = 64  # simulations that suffice to see whether draws come from a chain
 _CHAIN_DRAWS = 2000

@@ -26,7 +26,7 @@ _BLOCK_BYTES = 4 * 2**20
 _DEVICE_BLOCK_BYTES = 128 * 2**20
 _AHEAD = 2  # pieces that are read from disk before they are needed
 _BOX_NUMBERS = 2**22  # up to so many, a box is that of all of them
-_SAMPLED_NUMBERS, _FEWEST_SAMPLED = 2**18, 16  # numbers and simulations of a sampled box
+_SAMPLED_NUMBERS, _FEWEST_SAMPLED = 2**17, 16  # numbers and simulations of a sampled box
 
 
 class InvalidError(Exception):
