@@ -76,7 +76,7 @@ class TestValidation:
     """Plain arrays are refused with the words of `Simulations`, whichever pass finds out."""
 
     @pytest.mark.parametrize("value", BAD)
-    @pytest.mark.parametrize("shape", [(20, 30, 3), (700, 300, 21), (300, 700, 21)])
+    @pytest.mark.parametrize("shape", [(20, 30, 3), (30, 30, 3), (700, 300, 21), (300, 700, 21)])
     def test_invalid_simulations_are_named(self, shape, value):
         samples, theta = posteriors(*shape)
         samples[-1, 7, 1] = samples[2, 17, 2] = value

@@ -6,8 +6,8 @@ callable receives points in parameter units, as NumPy arrays, or as torch tensor
 are on a GPU.
 
 Metrics with a `scale` divide every difference by it. The default, None, is the width of the box
-of all truths and draws, so that a change of units changes no rank. Give the width of your prior
-for numbers that do not depend on the box, or 1 for parameter units.
+of truths and draws, that of `references.Uniform`, so that a change of units changes no rank. Give
+the width of your prior for numbers that do not depend on the box, or 1 for parameter units.
 """
 
 from dataclasses import dataclass, replace

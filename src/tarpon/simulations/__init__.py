@@ -455,7 +455,7 @@ def sampled_box(sims: Simulations) -> tuple[Array, Array]:
     if step == 1:
         return sims.box
     if known.sampled_box is None:
-        found = passes.sampled_box(sims, step)
+        found = passes.sampled_box(points_alone(sims), step)
         if not np.isfinite(found).all() and not known.checked:
             sims._validate()
         sims._refuse_too_large(*found)

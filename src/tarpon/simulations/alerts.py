@@ -40,7 +40,10 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     n_draws, n_sims, n_dims = samples.shape
     if n_draws != n_sims or n_draws < 3 or not n_dims:
         return
-    samples = _scaled(_corner(samples))
+    corner = _corner(samples)
+    if not np.isfinite(corner).all():  # refused by the pass that counts them
+        return
+    samples = _scaled(corner)
     n_draws = n_sims = len(samples)
     n_dims = samples.shape[2]
     of_sims, of_draws = samples.mean(axis=0, dtype=float), samples.mean(axis=1, dtype=float)
