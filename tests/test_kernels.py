@@ -26,6 +26,10 @@ def number(stored):
     return stored.view(np.float16).astype("f4") if stored.dtype == np.uint16 else stored
 
 
+def lost(x):
+    return not np.isfinite(x)
+
+
 def load(flat, at, apart, n_rows, like):
     starts = at + apart * np.minimum(np.arange(_kernels.N_ROWS), n_rows - 1).astype("u8")
     return number(flat[starts[:, None] + np.arange(N_COLUMNS, dtype="u8")]).astype(like.dtype)
@@ -41,7 +45,7 @@ def zeros(like):
 
 def row_signs(tile, n_rows):
     sums = tile[:n_rows].sum(axis=1)
-    return (sums < 0).sum(), (sums == 0).sum()
+    return (sums < 0).sum(), (sums == 0).sum(), (~np.isfinite(sums)).sum()
 
 
 def larger(a, b):
@@ -56,7 +60,7 @@ def interpret(monkeypatch):
     for name in ("short_rows", "long_rows"):
         compiled = getattr(_kernels, name)
         monkeypatch.setattr(_kernels, name, lambda *given, of=compiled: of(*given).py_func)
-    for function in (number, load, repeat, zeros, row_signs, larger):
+    for function in (number, lost, load, repeat, zeros, row_signs, larger):
         monkeypatch.setattr(_rows, function.__name__, function)
 
 

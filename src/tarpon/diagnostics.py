@@ -13,10 +13,11 @@ from ._base.types import RNG, Array, ArrayLike, Floats, Ints
 from .engine import Engine
 from .metrics import L2, Metric
 from .ranks import Ranks, broken, counts, rank
-from .references import Reference, Uniform
+from .references import Fixed, Normal, Reference, Uniform
 from .regions import Balls, HalfLines, HighestDensity, Region
 from .results import Result
 from .simulations import (
+    Deferred,
     Simulations,
     alerts,
     begin,
@@ -30,6 +31,8 @@ from .simulations import (
 from .verdict import Reading
 
 __all__ = ["Result", "hpd", "sbc", "tarp"]
+
+_DRAWS, _NUMBERS, _FEWEST = 20, 2**16, 10  # that show how far references are from the points
 
 
 def tarp(
@@ -68,15 +71,17 @@ def tarp(
     where = "a reference, an object with `draw(sims, rng)`, like `tarpon.references.Uniform()`"
     arguments.function("reference", reference, where, "draw")
     arguments.function("metric", metric, "a function of two points, like `tarpon.metrics.L2()`")
-    sims = given(samples, theta, x=x)
+    sims = given(samples, theta, Deferred, x=x)
     shapes.needs_parameters(sims.n_dims)
+    if not isinstance(reference, Uniform | Normal | Fixed):
+        _ = sims.box  # validates: other references may read the points
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     settings = {"reference": repr(reference), "metric": repr(metric)}
     sims, seed = begin("TARP", sims, engine, rng, reference=reference, metric=metric)
     warn_of_dropping(sims)
     place, break_ties = np.random.default_rng(seed).spawn(2)
     region, left = Balls.at(reference, metric, sims, place)
-    counted = counts(points_alone(left), region, _Distances(max(1, left.n_sims // 100)))
+    counted = counts(points_alone(left), region, _Distances.of(left))
     _warn_if_all_are_equal(counted["equal"], 1 - 1e-9 if left.weighted else left.n_draws)
     return Result(
         "TARP",
@@ -121,7 +126,7 @@ def hpd(
     sims = (
         given(log_prob_samples, None, log_prob_theta=log_prob_theta)
         if isinstance(log_prob_samples, Simulations)
-        else Simulations.of_densities(log_prob_samples, log_prob_theta)
+        else Deferred.of_densities(log_prob_samples, log_prob_theta)
     )
     sims, seed = begin("HPD", sims, engine, rng)
     warn_of_dropping(sims)
@@ -158,7 +163,7 @@ def sbc(
         >>> tarpon.sbc(sims, rng=0).ranks.values.shape
         (500, 2)
     """
-    sims = given(samples, theta, names=names)
+    sims = given(samples, theta, Deferred, names=names)
     shapes.needs_parameters(sims.n_dims)
     alerts.warn_if_chained(sims.samples, sims.log_weights)
     sims, seed = begin("SBC", sims, engine, rng)
@@ -202,9 +207,15 @@ class _Distances:
 
     every: int
 
+    @classmethod
+    def of(cls, sims: Simulations) -> "_Distances":
+        """Return distances of about a hundred simulations, of fewer in many parameters."""
+        n_used = min(100, max(_FEWEST, _NUMBERS // (_DRAWS * sims.n_dims)))
+        return cls(max(1, sims.n_sims // n_used))
+
     def __call__(self, sims: Simulations, region: Region) -> Results:
         used = slice(-range_of(sims).start % self.every, None, self.every)
-        draws = slice(None, None, max(1, sims.n_draws // 20))
+        draws = slice(None, None, max(1, sims.n_draws // _DRAWS))
         centres = cast(Balls, region).centres[range_of(sims)][used]
         if centres.ndim == 3:  # the first of several references
             centres = centres[:, 0]

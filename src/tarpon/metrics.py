@@ -6,8 +6,8 @@ callable receives points in parameter units, as NumPy arrays, or as torch tensor
 are on a GPU.
 
 Metrics with a `scale` divide every difference by it. The default, None, is the width of the box
-of all truths and draws, so that a change of units changes no rank. Give the width of your prior
-for numbers that do not depend on the box, or 1 for parameter units.
+of truths and draws, that of `references.Uniform`, so that a change of units changes no rank. Give
+the width of your prior for numbers that do not depend on the box, or 1 for parameter units.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from ._base import arguments
 from ._base.arrays import Results, double, host, namespace, power_of_two, to_device_of
 from ._base.text import clean
 from ._base.types import Array, Floats, Ints
-from .simulations import Simulations, passes, points_alone
+from .simulations import Simulations, passes, points_alone, sampled_width
 
 __all__ = ["L1", "L2", "Lp", "Mahalanobis", "Metric", "Periodic", "Sphere", "Weighted"]
 
@@ -118,7 +118,7 @@ class Weighted:
         return (to_device_of(self.weights, a) * ((a - b) / _unit(self.scale, a)) ** 2).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
-        return replace(self, scale=sims.width()) if self.scale is None else self
+        return replace(self, scale=sampled_width(sims)) if self.scale is None else self
 
     def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
         # Not the square of the scale, which may be out of range.
@@ -149,7 +149,7 @@ class L2:
         return (((a - b) / _unit(self.scale, a)) ** 2).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
-        return replace(self, scale=sims.width()) if self.scale is None else self
+        return replace(self, scale=sampled_width(sims)) if self.scale is None else self
 
     def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
         return Weighted(1.0, self.scale).count(sims, centres)
@@ -178,7 +178,7 @@ class L1:
         return abs((a - b) / _unit(self.scale, a)).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
-        return replace(self, scale=sims.width()) if self.scale is None else self
+        return replace(self, scale=sampled_width(sims)) if self.scale is None else self
 
     def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
         scale = np.broadcast_to(1.0 / _or_one(self.scale), (sims.n_dims,))
@@ -213,7 +213,7 @@ class Lp:
         return longest(lengths, axis=-1) if np.isinf(p) else (lengths**p).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
-        return replace(self, scale=sims.width()) if self.scale is None else self
+        return replace(self, scale=sampled_width(sims)) if self.scale is None else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +253,7 @@ class Periodic:
         return ((short / _unit(self.scale, a)) ** 2).sum(-1)
 
     def fit(self, sims: Simulations) -> Self:
-        wide = np.where(np.isfinite(self.period), self.period, sims.width())
+        wide = np.where(np.isfinite(self.period), self.period, sampled_width(sims))
         return replace(self, scale=wide) if self.scale is None else self
 
     def count(self, sims: Simulations, centres: Floats) -> tuple[Ints, Ints]:
@@ -305,7 +305,7 @@ class Mahalanobis:
     def fit(self, sims: Simulations) -> Metric:
         if self.covariance is not None:
             return self._given
-        unit = power_of_two(sims.width())
+        unit = power_of_two(sampled_width(sims))
         return _Whitened(_whitening(_within_covariance(sims, unit)) / unit[:, None])
 
 

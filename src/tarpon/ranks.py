@@ -66,8 +66,10 @@ def broken(counts: Results, sims: Simulations, rng: Generator) -> Ranks:
     is exactly uniform, and is rounded down to one of a thousand levels.
     """
     if not sims.weighted:
-        ties = rng.integers(counts["equal"], endpoint=True)
-        return Ranks(counts["below"] + ties, n_draws=sims.n_draws)
+        values, equal = counts["below"].copy(), counts["equal"]
+        tied = equal > 0  # without a tie, no random number is drawn
+        values[tied] += rng.integers(equal[tied], endpoint=True)
+        return Ranks(values, n_draws=sims.n_draws)
     u = counts["below"] + rng.uniform(size=counts["below"].shape) * counts["equal"]
     return Ranks(np.minimum((u * (N_LEVELS + 1)).astype(np.int64), N_LEVELS), n_draws=N_LEVELS)
 
@@ -86,7 +88,7 @@ def counts(sims: Simulations, region: Region, extra: Extra | None = None) -> Res
         extra: Function that returns further arrays per simulation, computed in the same pass.
     """
     if is_simple(sims):
-        return _counts(sims, region, extra)
+        return passes.whole(sims, partial(_counts, region=region, extra=extra))
     return joined(
         passes.each(
             sims,
@@ -99,11 +101,13 @@ def counts(sims: Simulations, region: Region, extra: Extra | None = None) -> Res
 
 
 def _counts_of_part(part: Simulations, *, region: Region, extra: Extra | None) -> Results:
-    return joined(_counts(piece, region, extra) for piece in passes.pieces(part, by_chunk=True))
+    pieces = passes.pieces(part, by_chunk=True, unchecked=True)
+    return joined(_counts(piece, region, extra) for piece in pieces)
 
 
 def _counts(sims: Simulations, region: Region, extra: Extra | None) -> Results:
-    below, equal = _count(region, sims)
+    fused = regions.is_fused(region) and not sims.weighted
+    below, equal = passes.noticed(sims, lambda: _count(region, sims), fused=fused)
     more = {} if extra is None else extra(sims, region)
     return {"below": below, "equal": equal, **more}
 

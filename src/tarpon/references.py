@@ -18,7 +18,7 @@ from ._base import arguments, optional
 from ._base.arrays import host, power_of_two, rounded_like
 from ._base.text import clean
 from ._base.types import Array, ArrayLike, Floats
-from .simulations import Simulations, fields, shapes, weights
+from .simulations import Simulations, fields, sampled_box, shapes, weights
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -57,10 +57,14 @@ class Reference(Protocol):
 class Uniform:
     r"""Uniform in a box, :math:`\theta_r \sim U(l, h)`, by default the box of all points.
 
+    If truths and draws are more than 4 million numbers, the box is that of every n-th simulation,
+    truth and draws, and a pass over all of them is saved. Which simulations these are depends on
+    the shape of the data alone.
+
     Arguments:
         low: Lower corner of shape `(n_dims,)`, or one number for all parameters; by default the
-            smallest of all truths and draws.
-        high: Upper corner, likewise; by default the largest of all truths and draws.
+            smallest of the truths and draws.
+        high: Upper corner, likewise; by default the largest of the truths and draws.
         part: Two fractions of the sides of the box, between which points are drawn: `(0.0, 0.5)`
             is the lower half of every side.
 
@@ -84,10 +88,13 @@ class Uniform:
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
         """Return one point per simulation, uniform in the part of the box."""
-        corners = zip(("low", "high"), (self.low, self.high), sims.box, strict=True)
+        corners = zip(("low", "high"), (self.low, self.high), strict=True)
         low, high = (
-            np.broadcast_to(_given(name, box if given is None else given, sims), (sims.n_dims,))
-            for name, given, box in corners
+            np.broadcast_to(
+                _given(name, sampled_box(sims)[k] if corner is None else corner, sims),
+                (sims.n_dims,),
+            )
+            for k, (name, corner) in enumerate(corners)
         )
         if not (low <= high).all():
             raise ValueError(
@@ -103,8 +110,8 @@ class Normal:
     r"""Normal, :math:`\theta_r \sim N(\mu, \mathrm{diag}(s^2))`.
 
     Arguments:
-        mean: Mean :math:`\mu` of shape `(n_dims,)`, by default the centre of the box of all
-            truths and draws.
+        mean: Mean :math:`\mu` of shape `(n_dims,)`, by default the centre of the box of
+            `Uniform`.
         sd: Standard deviations :math:`s` of shape `(n_dims,)`, by default a tenth of the sides
             of the box.
     """
@@ -114,9 +121,8 @@ class Normal:
 
     def draw(self, sims: Simulations, rng: Generator) -> Floats:
         """Return one point per simulation, normal around the mean."""
-        low, high = (np.asarray(corner, dtype=float) for corner in sims.box)
-        mean = (low + high) / 2 if self.mean is None else _given("mean", self.mean, sims)
-        sd = (high - low) / 10 if self.sd is None else _given("sd", self.sd, sims)
+        mean = _centre(sims) if self.mean is None else _given("mean", self.mean, sims)
+        sd = _sides(sims) / 10 if self.sd is None else _given("sd", self.sd, sims)
         if (sd < 0).any():
             raise ValueError(f"`sd` must not be negative, but got {clean(sd)}.")
         return rng.normal(mean, abs(sd), size=(sims.n_sims, sims.n_dims))
@@ -351,6 +357,16 @@ def _given(name: str, value: ArrayLike, sims: Simulations) -> Floats:
     return numbers
 
 
+def _centre(sims: Simulations) -> Floats:
+    low, high = (np.asarray(corner, dtype=float) for corner in sampled_box(sims))
+    return (low + high) / 2
+
+
+def _sides(sims: Simulations) -> Floats:
+    low, high = (np.asarray(corner, dtype=float) for corner in sampled_box(sims))
+    return high - low
+
+
 def _regressor(method: str, seed: int) -> "Pipeline":
     learn = partial(optional.package, user="`Learned`")
     if method == "neighbour":
@@ -373,7 +389,7 @@ def _refuse_shared_rows(points: Array, tested: Array, who: str) -> None:
         )
 
 
-_LOOKED_AT, _LOOKED_AT_BYTES = 64, 2**24
+_LOOKED_AT, _LOOKED_AT_BYTES, _FIRST_LOOK = 64, 2**24, 8
 _FEWEST_TO_TELL = 20  # simulations: of two values, references and draws may agree by chance
 _CHANCE = 1e-6  # of references that are drawn without a look at truths or draws
 
@@ -391,10 +407,12 @@ def refuse_own_points(points: Floats, sims: Simulations) -> None:
     """
     row = 8 * (sims.n_draws + 1) * max(sims.n_dims, 1)
     few = slice(0, max(1, min(sims.n_sims, _LOOKED_AT, _LOOKED_AT_BYTES // row)))
+    several = points[few].reshape(few.stop, -1, sims.n_dims)
+    if not _may_be_own(several, sims):
+        return
     draws = host(sims.samples[:, few])[:, :, None]
     truths = rounded_like(host(sims.theta[few])[:, None], draws)
-    several = rounded_like(points[few].reshape(few.stop, -1, sims.n_dims), draws)
-    share = _shares(sims, few)
+    several, share = rounded_like(several, draws), _shares(sims, few)
     equal = (np.concatenate([truths[None], draws]) == several).all(axis=-1) & (share > 0)
     n_truths, expected = equal[0].sum(axis=0), (share * equal).sum(axis=(0, 1))
     surplus = np.log(np.maximum(n_truths, 1) / np.maximum(expected, 1e-300))
@@ -409,6 +427,14 @@ def refuse_own_points(points: Floats, sims: Simulations) -> None:
             f"the references are draw {int(same.any(axis=1).argmax())} of every simulation, which "
             f"is ranked too. `references.Posterior()` holds the last draw out."
         )
+
+
+def _may_be_own(several: Floats, sims: Simulations) -> bool:
+    """Return whether any reference has the first parameter of a truth, or of a draw of a few."""
+    draws = host(sims.samples[:, : min(len(several), _FIRST_LOOK), :1])
+    truths = rounded_like(host(sims.theta[: len(several), :1]), draws)
+    first = rounded_like(several[:, :, 0], draws)
+    return bool((truths == first).any() or (draws == first[: draws.shape[1]]).any())
 
 
 def _shares(sims: Simulations, few: slice) -> Floats:

@@ -405,6 +405,13 @@ def cut(region: Region, sims: slice) -> Region:
     return region.cut(sims) if isinstance(region, Cut) else region
 
 
+def is_fused(region: Region) -> bool:
+    """Return whether a region counts by kernels alone, which need no scores."""
+    if isinstance(region, Balls):
+        return isinstance(region.metric, _metrics.Fused)
+    return isinstance(region, Counted)
+
+
 def count(region: Region, sims: Simulations) -> tuple[Array, Array]:
     """Count the draws that score below the truth, and the same, block by block.
 

@@ -12,8 +12,10 @@ from typing import Any, Protocol
 
 from .._base import arrays
 from .._base.types import Array, Floats, Ints
+from ._sums import watched as watched
 
 _FEW = 2**24  # numbers that NumPy compares in less time than it takes to load the kernels
+_sizes: list[int] = []  # of arrays that NumPy was chosen for
 
 
 class Backend(Protocol):
@@ -117,12 +119,14 @@ def of(array: Array) -> Backend:
 def exact(array: Array) -> Backend:
     """Return a backend for an array whose `extent` and `smaller`, which never round, are quick.
 
-    For a few numbers that is NumPy's, unless the kernels are loaded anyway.
+    For a few numbers that is NumPy's, unless the kernels are loaded anyway. Large arrays come in
+    pieces, so the numbers of all calls count.
     """
     on_cpu = arrays.package(array) not in ("torch", "jax")
-    if on_cpu and array.size < _FEW and f"{__name__}._kernels" not in sys.modules:
+    if on_cpu and sum(_sizes) + array.size < _FEW and f"{__name__}._kernels" not in sys.modules:
         from . import _numpy
 
+        _sizes.append(array.size)
         return _numpy
     return of(array)
 

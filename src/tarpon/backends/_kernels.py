@@ -9,7 +9,7 @@ with a *term* :math:`f` per kind of distance. Terms subtract points, never dista
 would cancel in single precision, and a draw that equals the truth bit for bit must be a tie.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,13 @@ from ._rows import (
     window,
     working,
 )
+from ._sums import saw
 from ._terms import centred, prepare
 from ._vectors import N_COLUMNS, N_ROWS
 
 _CACHED_BYTES = 2**19  # of truths that fit into a cache
+# Of rows up to this many bytes, those that follow each other are read faster than distant ones.
+_NEAR_BYTES = 128
 # Rows shorter than this many numbers are read several at a time, if no sums are needed.
 _TILE = 64
 # Numbers per simulation times centres, above which a matrix product beats a pass per centre.
@@ -69,10 +72,12 @@ def closer_periodic(
 def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
     """Count the draws below the truth, and equal to it, per parameter."""
     dtype = working(samples.dtype, whole=theta.dtype.kind in "biu")
-    counts = np.zeros((2, *theta.shape), dtype=np.int64)
-    for sims, block in blocks(samples, dtype):
-        counts[:, sims] += _smaller(block, exact(theta[sims], dtype))
-    return counts[0], counts[1]
+    saw(bool(np.isfinite(theta).all()))
+    parts = (
+        (sims, _smaller(block, exact(theta[sims], dtype)))
+        for sims, block in blocks(samples, dtype)
+    )
+    return _added(parts, theta.shape)
 
 
 def extent(samples: Array) -> tuple[Array, Array]:
@@ -93,13 +98,28 @@ def _closer(
 ) -> tuple[Ints, Ints]:
     """Count the draws for which the terms sum to less than zero, and to zero."""
     dtype = working(samples.dtype)
-    counts = np.zeros((2, len(theta)), dtype=np.int64)
-    for sims, block in blocks(samples, dtype):
-        truth = exact(theta[sims], dtype)
-        away = np.subtract(theta[sims], centres[sims], dtype=float)
-        constants = prepare(term.__name__, truth, away[:, None], scale, period)
-        counts[:, sims] += _count(term, block, truth, constants.away[:, 0], constants.table)
-    return counts[0], counts[1]
+
+    def parts() -> Iterator[tuple[slice, Ints]]:
+        for sims, block in blocks(samples, dtype):
+            truth = exact(theta[sims], dtype)
+            away = np.subtract(theta[sims], centres[sims], dtype=float)
+            constants = prepare(term.__name__, truth, away[:, None], scale, period)
+            yield sims, _count(term, block, truth, constants.away[:, 0], constants.table)
+
+    return _added(parts(), theta.shape[:1])
+
+
+def _added(parts: Iterator[tuple[slice, Ints]], shape: tuple[int, ...]) -> tuple[Ints, Ints]:
+    """Return the counts of all blocks, of some simulations or some draws each, added up."""
+    total: Ints | None = None
+    for sims, counts in parts:
+        if total is None and counts.shape[1:] == shape:
+            total = counts
+            continue
+        total = np.zeros((2, *shape), dtype=np.int64) if total is None else total
+        total[:, sims] += counts
+    assert total is not None
+    return total[0], total[1]
 
 
 def _closer_to_many(
@@ -115,15 +135,18 @@ def _closer_to_many(
     scale = centred(scale, theta[:, None] - centres, truth.dtype.itemsize)
     unit = scale.astype(truth.dtype)
     below, equal = np.zeros((2, *centres.shape[:2]), dtype=np.int64)
+    finite: list[bool] = []
 
     def run(first: int, last: int) -> None:
         for i in range(first, last):
             step = unit * (samples[:, i].astype(dtype) - truth[i])
             toward = (2 * scale * (centres[i] - theta[i])).astype(step.dtype)
             gap = (step * step).sum(axis=1)[:, None] - step @ toward.T
+            finite.append(bool(np.isfinite(gap.sum())))
             below[i], equal[i] = (gap < 0).sum(axis=0), (gap == 0).sum(axis=0)
 
     over_ranges(run, len(theta), samples.nbytes)
+    saw(all(finite))
     return below, equal
 
 
@@ -152,60 +175,70 @@ def _count(
         count = _count_short(term, by_sims, min(steps) == n_dims, n_dims, samples.itemsize)
     else:
         constants = *_in_tiles(truth, away, table), n_dims
-        count = _count_long(term, by_sims)
+        near = samples.itemsize <= 4 and n_dims * samples.itemsize <= _NEAR_BYTES
+        count = _count_long(term, by_sims, not by_sims or near)
+    lost: list[bool] = []
 
     def run(first: int, last: int, counts: Array) -> None:
         """Count some of the simulations, or some tiles of the draws of all."""
         if by_sims:
-            count(flat, steps, (0, n_draws), (first, last), constants, counts)
+            lost.append(count(flat, steps, (0, n_draws), (first, last), constants, counts))
             return
         # Constants are read again for every few draws, so use no more than fit into the cache.
         draws = first * N_ROWS, min(last * N_ROWS, n_draws)
         n_kept = max(1, _CACHED_BYTES // (2 * n_dims * truth.itemsize))
         for i in range(0, n_sims, n_kept):
-            count(flat, steps, draws, (i, min(i + n_kept, n_sims)), constants, counts)
+            sims = i, min(i + n_kept, n_sims)
+            lost.append(count(flat, steps, draws, sims, constants, counts))
 
     n_threads = n_threads_for(samples.nbytes, n_sims if by_sims else n_draws)
     # Threads with different draws of the same simulations need separate counts.
     counts = np.zeros((1 if by_sims else n_threads, 2, n_sims), dtype=np.int32)
     share(run, n_sims if by_sims else -(-n_draws // N_ROWS), n_threads, counts)
+    saw(not any(lost))
     total: Ints = counts.sum(axis=0, dtype=np.int64)
     return total
 
 
 def _count_short(
     term: Callable[..., Any], by_sims: bool, dense: bool, n_dims: int, itemsize: int
-) -> Callable[..., None]:
+) -> Callable[..., bool]:
     """Return a function that counts short rows, in the number of streams measured as fastest.
 
     More streams would not fit into the registers, and streams of tiny rows are too short to pay.
+    The function returns whether a sum is NaN or infinite.
     """
     n_streams = (2 if n_dims * itemsize > 4 else 1) if by_sims else (4 if n_dims <= 4 else 2)
 
-    def count(flat: Array, steps: Pair, draws: Pair, *rest: Any) -> None:
+    def count(flat: Array, steps: Pair, draws: Pair, *rest: Any) -> bool:
         """Count the draws that fill all streams, then the remaining draws."""
-        whole = draws[1] - (draws[1] - draws[0]) % n_streams
+        whole, lost = draws[1] - (draws[1] - draws[0]) % n_streams, 0
         if draws[0] < whole:
             kernel = short_rows(term, n_dims, n_streams, by_sims, dense)
-            kernel(flat, steps, (draws[0], whole), *rest)
+            lost |= kernel(flat, steps, (draws[0], whole), *rest)
         if whole < draws[1]:
             kernel = short_rows(term, n_dims, 1, True, False)
-            kernel(flat, steps, (whole, draws[1]), *rest)
+            lost |= kernel(flat, steps, (whole, draws[1]), *rest)
+        return lost > 0
 
     return count
 
 
-def _count_long(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
-    """Return a function that counts longer rows, in tiles of draws; the last may be partial."""
+def _count_long(term: Callable[..., Any], by_sims: bool, near: bool) -> Callable[..., bool]:
+    """Return a function that counts longer rows, in tiles of draws; the last may be partial.
 
-    def count(flat: Array, steps: Pair, draws: Pair, *rest: Any) -> None:
+    A tile holds draws that follow each other if `near`, else one of each of `N_ROWS` equal parts.
+    """
+
+    def count(flat: Array, steps: Pair, draws: Pair, *rest: Any) -> bool:
         """Count the draws that fill whole tiles, then the remaining draws."""
         kernel = long_rows(term, by_sims)
         n_times, n_left = divmod(draws[1] - draws[0], N_ROWS)
-        apart, along = (n_times, 1) if by_sims else (1, N_ROWS)
-        kernel(flat, steps, (draws[0], N_ROWS, n_times, apart, along), *rest)
+        apart, along = (1, N_ROWS) if near else (n_times, 1)
+        lost = kernel(flat, steps, (draws[0], N_ROWS, n_times, apart, along), *rest)
         if n_left:
-            kernel(flat, steps, (draws[1] - n_left, n_left, 1, 1, 0), *rest)
+            lost |= kernel(flat, steps, (draws[1] - n_left, n_left, 1, 1, 0), *rest)
+        return lost > 0
 
     return count
 
@@ -232,11 +265,15 @@ def _smaller(samples: Array, truth: Array) -> Ints:
         return counts.reshape(2, n_sims, n_dims)
     width = max(1, _TILE // n_dims) if steps[0] == n_dims else 1
 
+    lost: list[int] = []
+
     def run(first: int, last: int, counts: Array) -> None:
-        smaller_rows(flat, steps, n_draws, (first, last), truth, width, counts)
+        sims = first, last
+        lost.append(smaller_rows(flat, steps, n_draws, sims, truth, width, counts))
 
     counts = np.zeros((2, n_sims, n_dims), dtype=np.int64)
     share(run, n_sims, n_threads_for(samples.nbytes, n_sims), counts[None])
+    saw(not any(lost))
     return counts
 
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from .._base.types import Array, Floats, Ints
+from ._sums import saw
 
 _BLOCK_BYTES = 4 * 2**20
 
 
 def extent(samples: Array) -> tuple[Array, Array]:
     """Return the smallest and largest value of each parameter; NaN if any value is NaN."""
-    return samples.min(axis=(0, 1)), samples.max(axis=(0, 1))
+    return samples.min(axis=0).min(axis=0), samples.max(axis=0).max(axis=0)
 
 
 def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
@@ -24,6 +25,7 @@ def smaller(samples: Array, theta: Array) -> tuple[Ints, Ints]:
     for sims in _blocks(samples):
         draws, truth = samples[:, sims], theta[sims]
         below[sims], equal[sims] = (draws < truth).sum(axis=0), (draws == truth).sum(axis=0)
+        saw(bool(np.isfinite(draws).all() and np.isfinite(truth).all()))
     return below, equal
 
 

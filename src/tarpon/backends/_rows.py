@@ -3,8 +3,9 @@ r"""The compiled loops of `_kernels`: terms of distances, and the kernels that s
 Two kernels serve all terms and both orders of memory: short rows put draws or simulations into
 the lanes of vectors, longer rows put parameters there. Both read several streams at once: a few
 draws if the simulations of a draw are adjacent, or a few equal parts of the draws if the draws
-of a simulation are. A single stream would leave a fifth of the memory bandwidth unused. Half
-floats are widened in registers.
+of a simulation are. A single stream would leave a fifth of the memory bandwidth unused, except
+for rows of 8 to 32 numbers, of which the arithmetic takes longer. Half floats are widened in
+registers.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from ._vectors import (
     N_COLUMNS,
     larger,
     load,
+    lost,
     number,
     repeat,
     row_signs,
@@ -80,18 +82,21 @@ def order(draw: Any, truth: Any, *_: Any) -> Any:
 @cache
 def short_rows(
     term: Callable[..., Any], n_dims: int, n_streams: int, by_sims: bool, dense: bool
-) -> Callable[..., None]:
+) -> Callable[..., Any]:
     """Return the kernel for rows of a few numbers, with draws or simulations in the lanes.
 
     The number of draws must be a multiple of `n_streams`. If `dense`, rows are contiguous: the
-    compiler then knows all steps, and loads whole vectors.
+    compiler then knows all steps, and loads whole vectors. Kernels return zero unless a number,
+    or a sum, is NaN or infinite.
     """
+    of_numbers = term is order
 
     def kernel(
         flat: Array, steps: Pair, draws: Pair, sims: Pair, constants: _Constants, counts: Array
-    ) -> None:
+    ) -> Any:
         """Count all streams of some simulations, one number of a row after the other."""
         truth, away, table, _ = constants
+        n_lost = np.int32(0)
         along_draws = _index(n_dims if dense and by_sims else steps[0])
         along_sims = _index(n_dims if dense and not by_sims else steps[1])
         length = _index((draws[1] - draws[0]) // n_streams if by_sims else 1)
@@ -104,23 +109,30 @@ def short_rows(
                         total = truth.dtype.type(0)
                         for k in range(_index(n_dims)):
                             row = table[0, k], table[1, k], table[2, k]
-                            a, b = term(number(flat[at + k]), truth[i, k], away[i, k], *row)
+                            draw = number(flat[at + k])
+                            a, b = term(draw, truth[i, k], away[i, k], *row)
                             total += a * b
+                            if of_numbers:
+                                n_lost = np.int32(n_lost | lost(draw))
+                        if not of_numbers:
+                            n_lost = np.int32(n_lost | lost(total))
                         n_below = np.int32(n_below + (total < 0))
                         n_equal = np.int32(n_equal + (total == 0))
                 counts[0, i] += n_below
                 counts[1, i] += n_equal
+        return n_lost
 
     return compiled(kernel)
 
 
 @cache
-def long_rows(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
+def long_rows(term: Callable[..., Any], by_sims: bool) -> Callable[..., Any]:
     """Return the kernel for rows that fill a tile, with parameters in the lanes.
 
     A tile holds a few parameters of `n_rows` draws with step `apart`; the next `n_times - 1`
     tiles hold the same parameters of draws `along` further on. The layout of the constants is
-    that of `_kernels._in_tiles`.
+    that of `_kernels._in_tiles`. Kernels return zero unless a sum is NaN or
+    infinite.
     """
 
     def kernel(
@@ -130,13 +142,13 @@ def long_rows(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
         sims: Pair,
         constants: _Constants,
         counts: Array,
-    ) -> None:
+    ) -> Any:
         """Count all tiles of some simulations, a few parameters of a tile at a time."""
         truth, away, table, n_dims = constants
         first, n_rows, n_times = _index(draws[0]), _index(draws[1]), _index(draws[2])
         apart, along = _index(draws[3] * steps[0]), _index(draws[4])
         zero, last = truth.dtype.type(0), _index(n_dims - N_COLUMNS)
-        n_sims = _index(sims[1] - sims[0])
+        n_sims, n_lost = _index(sims[1] - sims[0]), np.int32(0)
         for outer in range(n_sims if by_sims else n_times):
             for inner in range(n_times if by_sims else n_sims):
                 i = _index(sims[0]) + (outer if by_sims else inner)
@@ -149,9 +161,11 @@ def long_rows(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
                     row = repeat(table[0], k), repeat(table[1], k), repeat(table[2], k)
                     a, b = term(some, *points, *row)
                     total = total + a * b
-                n_below, n_equal = row_signs(total, n_rows)
+                n_below, n_equal, others = row_signs(total, n_rows)
                 counts[0, i] += n_below
                 counts[1, i] += n_equal
+                n_lost |= others
+        return n_lost
 
     return compiled(kernel)
 
@@ -159,9 +173,10 @@ def long_rows(term: Callable[..., Any], by_sims: bool) -> Callable[..., None]:
 @compiled
 def smaller_rows(
     flat: Array, steps: Pair, n_draws: int, sims: Pair, truth: Array, width: int, counts: Array
-) -> None:
-    """Count draws per parameter, `width` contiguous draws at a time."""
+) -> Any:
+    """Count draws per parameter, `width` contiguous draws at a time, as `short_rows` does."""
     n_dims = truth.shape[1]
+    n_lost = np.int32(0)
     tile = np.empty(width * n_dims, truth.dtype)
     n_below, n_equal = np.empty(tile.size, np.int32), np.empty(tile.size, np.int32)
     for i in range(sims[0], sims[1]):
@@ -172,12 +187,15 @@ def smaller_rows(
         for j in range(0, n_draws, width):
             at = _index(j * steps[0] + i * steps[1])
             for k in range(_index(min(width, n_draws - j) * n_dims)):
-                n_below[k] += number(flat[at + k]) < tile[k]
-                n_equal[k] += number(flat[at + k]) == tile[k]
+                draw = number(flat[at + k])
+                n_below[k] += draw < tile[k]
+                n_equal[k] += draw == tile[k]
+                n_lost = np.int32(n_lost | lost(draw))
         for row in range(0, tile.size, n_dims):
             for k in range(n_dims):
                 counts[0, i, k] += n_below[row + k]
                 counts[1, i, k] += n_equal[row + k]
+    return n_lost
 
 
 @compiled

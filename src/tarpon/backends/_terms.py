@@ -100,10 +100,17 @@ def centred(scale: Floats, away: Array, itemsize: int) -> Floats:
     part, power = np.frexp(scale)
     top = np.argsort(scale)[-1:]  # the largest one, if there is any parameter
     part, power = part / np.where(part[top] > 0, part[top], 1.0), power - power[top]
-    xp, sizes = namespace(away), abs(away)
-    sizes = xp.where(xp.isfinite(sizes), sizes, 0.0).reshape(-1, away.shape[-1])
-    size, size_power = np.frexp(host(xp.amax(sizes, axis=0)))
+    size, size_power = np.frexp(_largest(abs(away).reshape(-1, away.shape[-1])))
     product, product_power = np.frexp(part * size)
     powers = (power + size_power + product_power)[product > 0]
     shift = -int(powers.max()) if powers.size else 0
     return np.ldexp(part, power + min(shift, _LARGEST_POWER[itemsize]))
+
+
+def _largest(sizes: Array) -> Floats:
+    """Return the largest finite size of each column, 0 if there is none."""
+    xp = namespace(sizes)
+    largest: Floats = host(xp.amax(sizes, axis=0))
+    if np.isfinite(largest).all():
+        return largest
+    return host(xp.amax(xp.where(xp.isfinite(sizes), sizes, 0.0), axis=0))

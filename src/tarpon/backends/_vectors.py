@@ -20,6 +20,7 @@ from numba.extending import overload, register_jitable, register_model
 N_ROWS = N_COLUMNS = 8
 _int32 = ir.IntType(32)
 _FLOATS = {16: ir.HalfType(), 32: ir.FloatType(), 64: ir.DoubleType()}
+_EXPONENTS = {32: 0x7F80_0000, 64: 0x7FF0_0000_0000_0000}  # of NaN and infinities, as bits
 # Typed as compiled code calls it, without the arguments of the compiler.
 intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
 
@@ -70,6 +71,24 @@ def number(_: Any, stored: Any) -> Any:
         return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
 
     return (types.float32 if stored == types.uint16 else stored)(stored), build
+
+
+@intrinsic
+def lost(_: Any, x: Any) -> Any:
+    """Return whether a number is NaN or infinite, which integers never are."""
+
+    def build(_: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        if not isinstance(x, types.Float):
+            return ir.Constant(ir.IntType(1), 0)
+        return _lost(builder, args[0], ir.IntType(x.bitwidth), _EXPONENTS[x.bitwidth])
+
+    return types.boolean(x), build
+
+
+def _lost(builder: ir.IRBuilder, x: ir.Value, bits: ir.Type, exponent: Any) -> ir.Value:
+    # By their bits: a compiler that may reorder sums takes any difference of equals for zero.
+    mask = ir.Constant(bits, exponent)
+    return builder.icmp_unsigned("==", builder.and_(builder.bitcast(x, bits), mask), mask)
 
 
 @intrinsic
@@ -126,7 +145,10 @@ def _load_row(
 
 @intrinsic
 def row_signs(_: Any, tile: Any, n_rows: Any) -> Any:
-    """Return how many of the first `n_rows` rows sum to less than zero, and how many to zero."""
+    """Return how many of the first `n_rows` rows sum to less than zero, zero, and no number.
+
+    A row sums to no number if the sum is NaN or infinite.
+    """
 
     def build(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         rows = _rows(builder, args[0])
@@ -140,15 +162,20 @@ def row_signs(_: Any, tile: Any, n_rows: Any) -> Any:
                 for a, b in zip(rows[::2], rows[1::2], strict=True)
             ]
         beyond = builder.shl(_int32(-1), builder.trunc(args[1], _int32))
+        zero, sums, size = ir.Constant(rows[0].type, None), rows[0], tile.dtype.bitwidth
+        bits = ir.VectorType(ir.IntType(size), N_COLUMNS)
         counts = []
-        for sign in ("<", "=="):
-            holds = builder.fcmp_ordered(sign, rows[0], ir.Constant(rows[0].type, None))
-            bits = builder.zext(builder.bitcast(holds, ir.IntType(N_ROWS)), _int32)
-            counts.append(builder.ctpop(builder.and_(bits, builder.not_(beyond))))
+        for holds in (
+            builder.fcmp_ordered("<", sums, zero),
+            builder.fcmp_ordered("==", sums, zero),
+            _lost(builder, sums, bits, [_EXPONENTS[size]] * N_COLUMNS),
+        ):
+            which = builder.zext(builder.bitcast(holds, ir.IntType(N_ROWS)), _int32)
+            counts.append(builder.ctpop(builder.and_(which, builder.not_(beyond))))
         return context.make_tuple(builder, signature.return_type, counts)
 
-    two_counts = types.Tuple((types.int32, types.int32))  # type: ignore[no-untyped-call]
-    return two_counts(tile, types.uint64), build
+    three_counts = types.Tuple((types.int32,) * 3)  # type: ignore[no-untyped-call]
+    return three_counts(tile, types.uint64), build
 
 
 # Arithmetic on tiles is arithmetic on each of their rows.

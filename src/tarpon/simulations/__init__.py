@@ -39,6 +39,7 @@ class _Known:
     """What a pass has found out about simulations, so that no second one need be made."""
 
     box: tuple[Array, Array] | None = None
+    sampled_box: tuple[Array, Array] | None = None
     centres: Floats | None = None
     checked: bool = False
 
@@ -143,9 +144,8 @@ class Simulations:
             shape=shape,
         )
         shapes.something_to_rank(n_dims, draws)
-        if self._whole:
-            self._know_box(*shapes.pooled_box(self.samples, self.theta))
-            self._drop(shapes.invalid(self, self.box))
+        if self._whole and not self._deferred:
+            self._validate()
         alerts.warn_if_square_and_swapped(self.samples)
 
     @classmethod
@@ -217,17 +217,16 @@ class Simulations:
     @property
     def box(self) -> tuple[Array, Array]:
         """The corners `(low, high)` of the box that holds every truth and every draw."""
-        if self._known.box is None:
+        if self._known.box is None and self._whole:
+            self._validate()
+        elif self._known.box is None:
             self._scan(centres=False)
         assert self._known.box is not None
         return self._known.box
 
     def width(self) -> Floats:
         """Return the sides of the box, 1 for parameters that never vary, `(n_dims,)`."""
-        if not is_ordinary(self):
-            units.refuse_too_narrow(self.box, self.samples.dtype, self.names)
-        low, high = (np.asarray(corner, dtype=float) for corner in self.box)
-        return np.where(high > low, high - low, 1.0)
+        return _width(self, self.box)
 
     def centres(self) -> Floats:
         """Return the mean of each simulation's points, truth and draws together."""
@@ -342,6 +341,11 @@ class Simulations:
         """Whether everything is in memory."""
         return not self._unread
 
+    @property
+    def _deferred(self) -> bool:
+        """Whether arrays in memory are not validated here, but by the pass that counts draws."""
+        return False
+
     def _part(self, where: slice) -> "Simulations":
         """Return a range of the simulations; what is stored is not read."""
         some = {
@@ -355,6 +359,17 @@ class Simulations:
     def _fetched(self) -> "Simulations":
         """Return the simulations with all that is stored read."""
         return self._with(**{name: array.read() for name, array in self._unread.items()})
+
+    def _validate(self) -> None:
+        """Look at every number: refuse invalid simulations or drop them, and know the box."""
+        if self._whole:
+            self._know_box(*shapes.pooled_box(self.samples, self.theta))
+            self._drop(shapes.invalid(self, self.box))
+            return
+        unchecked = self._with()
+        unchecked._known.checked = True
+        found = joined(passes.each(unchecked, "valid", passes.valid))
+        self._drop(~found["valid"], found["first"])
 
     def _scan(self, *, centres: bool) -> None:
         """Go over what is stored, and remember its box, and its centres where wanted."""
@@ -384,16 +399,19 @@ class Simulations:
                 for name, array in self._by_name.items()
             }
             self._set(**kept, n_dropped=int(invalid.sum()))
-            self._known.box = None
+            self._known.box = self._known.sampled_box = None
             if self._whole:
                 self._know_box(*shapes.pooled_box(self.samples, self.theta))
         self._known.checked = True
 
     def _know_box(self, low: Array, high: Array) -> None:
         """Remember the corners of the box, which must leave room to compute with."""
+        self._refuse_too_large(low, high)
+        self._known.box, self._known.sampled_box = (low, high), None
+
+    def _refuse_too_large(self, low: Array, high: Array) -> None:
         if not _ordinary(low, high):
             units.refuse_too_large((low, high), self.samples.dtype, self.names)
-        self._known.box = low, high
 
     def __repr__(self) -> str:
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
@@ -427,6 +445,36 @@ def _ordinary(low: Array, high: Array) -> bool:
     return bool(large < _ORDINARY and small > 1 / _ORDINARY)
 
 
+def sampled_box(sims: Simulations) -> tuple[Array, Array]:
+    """Return the box of every truth and every draw, of some simulations if there are many.
+
+    Above 4 million numbers, it is that of all points of every n-th simulation, at least 16 of
+    them. Truths and draws enter alike, and the choice depends on the shape alone.
+    """
+    step, known = passes.sampling_step(sims), sims._known
+    if step == 1:
+        return sims.box
+    if known.sampled_box is None:
+        found = passes.sampled_box(points_alone(sims), step)
+        if not np.isfinite(found).all() and not known.checked:
+            sims._validate()
+        sims._refuse_too_large(*found)
+        known.sampled_box = found
+    return known.sampled_box
+
+
+def sampled_width(sims: Simulations) -> Floats:
+    """Return the sides of the sampled box, 1 for parameters that never vary, `(n_dims,)`."""
+    return _width(sims, sampled_box(sims))
+
+
+def _width(sims: Simulations, box: tuple[Array, Array]) -> Floats:
+    if not (sims._whole and sims._unit is None and _ordinary(*box)):
+        units.refuse_too_narrow(box, sims.samples.dtype, sims.names)
+    low, high = (np.asarray(corner, dtype=float) for corner in box)
+    return np.where(high > low, high - low, 1.0)
+
+
 def unit_of(sims: Simulations) -> Floats:
     """Return what the parameters of simulations were divided by, `(n_dims,)`."""
     return np.ones(sims.n_dims) if sims._unit is None else sims._unit
@@ -446,7 +494,7 @@ def chosen(sims: Simulations, places: Ints) -> Simulations:
         for name, array in sims._by_name.items()
     }
     part = sims._with(_run=_HERE, **some)
-    part._known.centres = part._known.box = None
+    part._known.centres = part._known.box = part._known.sampled_box = None
     if part._whole:
         part._know_box(*shapes.pooled_box(part.samples, part.theta))
     return part
@@ -491,7 +539,7 @@ def averaged(
     names = fields.blocks(sims.names, sims.shape, starts)
     shape = tuple(map(len, starts))
     part = sims._with(samples=samples, theta=theta, names=names, shape=shape)
-    part._known.centres, part._known.box = None, None
+    part._known.centres = part._known.box = part._known.sampled_box = None
     if part._whole:
         part._know_box(*shapes.pooled_box(samples, theta))
     return part
@@ -523,7 +571,20 @@ def is_simple(sims: Simulations) -> bool:
     return sims._whole and sims._run.plain
 
 
-def given(samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any) -> Simulations:
+class Deferred(Simulations):
+    """Arrays of a test that counts draws in one pass, by which they are validated too."""
+
+    @property
+    def _deferred(self) -> bool:
+        return isinstance(self.samples, np.ndarray) and self.log_weights is None
+
+
+def given(
+    samples: ArrayLike | Simulations,
+    theta: ArrayLike | None,
+    kind: type[Simulations] = Simulations,
+    **more: Any,
+) -> Simulations:
     """Return the simulations that a test was given, whole or as arrays."""
     if isinstance(samples, Simulations):
         beside = {"theta": theta, **more}
@@ -539,7 +600,7 @@ def given(samples: ArrayLike | Simulations, theta: ArrayLike | None, **more: Any
             "`theta` is missing, it is None: pass the true parameters, (n_sims, n_dims), or "
             "`Simulations` alone."
         )
-    return Simulations(samples, theta, **more)
+    return kind(samples, theta, **more)
 
 
 def begin(
@@ -572,10 +633,7 @@ def bound(sims: Simulations, run: Run) -> Simulations:
     """Return the valid simulations, for a run of an engine to go over."""
     sims = sims._with(_run=run)
     if not sims._known.checked and sims.on_invalid == "drop":
-        unchecked = sims._with()
-        unchecked._known.checked = True
-        found = joined(passes.each(unchecked, "valid", passes.valid))
-        sims._drop(~found["valid"], found["first"])
+        sims._validate()
     return sims
 
 
@@ -625,6 +683,7 @@ def densities_alone(sims: Simulations) -> Simulations:
         shape=(0,),
     )
     densities._known.box, densities._known.centres = (np.empty(0), np.empty(0)), None
+    densities._known.sampled_box = None
     return densities
 
 

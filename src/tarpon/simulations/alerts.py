@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from . import Simulations
 
 _SWAP_FALSE_ALARM = 1e-6
-_SQUARE = 100  # draws and simulations that suffice to see which axis is which
-_SQUARE_PARAMETERS, _SQUARE_BYTES, _FEWEST = 256, 2**27, 10  # of which some are looked at
+_SQUARE = 32  # draws and simulations that suffice to see which axis is which
+_SQUARE_PARAMETERS, _SQUARE_BYTES, _FEWEST = 16, 2**27, 10  # of which some are looked at
 _CHAINS = 64  # simulations that suffice to see whether draws come from a chain
 _CHAIN_DRAWS = 2000
 _CHAIN_BYTES = 2**24
@@ -24,6 +24,8 @@ _LAG = 0.1  # the correlation of neighbouring draws from which they do
 _LAGS = 256  # the longest distance of draws that are compared: the number of walkers, say
 _LAG_PARAMETERS = 8  # in which draws that are further apart than neighbours are compared
 _REPEATED = 0.01  # of the draws, from which on repeats trigger a warning
+# Half of either in a first look, at so many draws of so many parameters, needs a second.
+_FIRST_DRAWS, _FIRST_SIMS, _FIRST_PARAMETERS = 2**13, 8, 3
 
 
 def warn_if_square_and_swapped(samples: Array) -> None:
@@ -38,7 +40,10 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     n_draws, n_sims, n_dims = samples.shape
     if n_draws != n_sims or n_draws < 3 or not n_dims:
         return
-    samples = _scaled(_corner(samples))
+    corner = _corner(samples)
+    if not np.isfinite(corner).all():  # refused by the pass that counts them
+        return
+    samples = _scaled(corner)
     n_draws = n_sims = len(samples)
     n_dims = samples.shape[2]
     of_sims, of_draws = samples.mean(axis=0, dtype=float), samples.mean(axis=1, dtype=float)
@@ -178,6 +183,37 @@ def warn_if_chained(samples: Array, log_weights: Array | None) -> None:
     if isinstance(samples, Stored):
         return
     few = _a_few(samples, log_weights)
+    if log_weights is None and not _suspicious(few[0]):
+        return
+    if not np.isfinite(few[0]).all():  # refused by the pass that counts them
+        return
     for said in (_repeated(*few), _chained(*few)):
         if said is not None:
             warnings.warn(said, stacklevel=3)
+
+
+def _suspicious(some: Floats) -> bool:
+    """Return whether a look at a few of the draws calls for one at all of them."""
+    n_draws, _, n_dims = some.shape
+    n_sims = max(_FIRST_SIMS, _FIRST_DRAWS // n_draws)
+    few = some[:, :n_sims, :: -(-n_dims // _FIRST_PARAMETERS)].astype(np.float64).T
+    if n_draws < 3 or not np.isfinite(few).all():
+        return True
+    ordered = np.sort(few[0], axis=-1)
+    repeated = (ordered[:, 1:] == ordered[:, :-1]).mean() >= _REPEATED / 2
+    return bool(repeated) or bool((_around(few) >= _LAG / 2).any())
+
+
+def _around(few: Floats) -> Floats:
+    """Return the correlations of draws 1, 2, ... apart, as if the last came before the first.
+
+    Arguments:
+        few: Draws of shape `(n_dims, n_sims, n_draws)`.
+    """
+    n_draws = few.shape[-1]
+    about = few - few.mean(axis=-1, keepdims=True)
+    about /= np.maximum(abs(about).max(axis=-1, keepdims=True), np.finfo(float).tiny)
+    power = np.square(abs(np.fft.rfft(about)))
+    total = np.maximum(power.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
+    products = np.fft.irfft((power / total).mean(axis=(0, 1)), n=n_draws)
+    return products[1 : min(_LAGS, n_draws // 2) + 1] / max(products[0], np.finfo(float).tiny)

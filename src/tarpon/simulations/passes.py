@@ -7,10 +7,11 @@ so that results are the same wherever the draws are and whoever computes.
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from .. import backends
 from .._base import arrays
 from .._base.arrays import Results, joined
 from .._base.types import Array
@@ -20,9 +21,12 @@ from .blocks import Block
 if TYPE_CHECKING:
     from . import Simulations
 
+_T = TypeVar("_T")
 _BLOCK_BYTES = 4 * 2**20
 _DEVICE_BLOCK_BYTES = 128 * 2**20
 _AHEAD = 2  # pieces that are read from disk before they are needed
+_BOX_NUMBERS = 2**22  # up to so many, a box is that of all of them
+_SAMPLED_NUMBERS, _FEWEST_SAMPLED = 2**17, 16  # numbers and simulations of a sampled box
 
 
 class InvalidError(Exception):
@@ -83,7 +87,11 @@ def each(
 
 
 def pieces(
-    sims: "Simulations", *, by_chunk: bool = False, check_points: bool = True
+    sims: "Simulations",
+    *,
+    by_chunk: bool = False,
+    unchecked: bool = False,
+    check_points: bool = True,
 ) -> "Iterator[Simulations]":
     """Yield the simulations a few at a time, read and checked.
 
@@ -91,6 +99,7 @@ def pieces(
         sims: The simulations.
         by_chunk: Whether pieces may be as small as the chunks on disk, which is faster, but
             depends on how the draws are stored.
+        unchecked: Whether the caller checks the pieces.
         check_points: Whether to look for NaN and infinities in points. Otherwise the caller does,
             and raises `InvalidError`.
     """
@@ -102,9 +111,65 @@ def pieces(
         if draws is not None and place.stop < sims.n_sims:
             stop = min(place.stop + _AHEAD * n_piece, sims.n_sims)
             draws.window(slice(place.stop, stop)).ahead()
-        if not piece._known.checked and _invalid(piece, check_points).any():
-            raise InvalidError
+        if not piece._known.checked and not unchecked:
+            refuse(piece, check_points=check_points)
         yield piece
+
+
+def noticed(sims: "Simulations", count: Callable[[], _T], *, fused: bool) -> _T:
+    """Count the draws of simulations in memory, and raise if some of them are invalid.
+
+    Arguments:
+        sims: The simulations.
+        count: The function that counts.
+        fused: Whether it only calls kernels, which notice NaN and infinities themselves.
+    """
+    if sims._known.checked:
+        return count()
+    if not fused or not np.isfinite(sims.theta).all():
+        refuse(sims)
+    with backends.watched() as sums:
+        counted = count()
+    if not sums.finite:
+        refuse(sims)
+    return counted
+
+
+def refuse(sims: "Simulations", *, check_points: bool = True) -> None:
+    """Raise if simulations in memory are invalid, or too large to compute with."""
+    nothing = np.empty(0), np.empty(0)
+    box = shapes.pooled_box(sims.samples, sims.theta) if check_points else nothing
+    if shapes.invalid(sims, box).any():
+        raise InvalidError
+    if check_points:
+        sims._refuse_too_large(*box)
+
+
+def whole(sims: "Simulations", function: Callable[["Simulations"], Results]) -> Results:
+    """Return a function of simulations in memory, and say which ones are invalid if any is."""
+    try:
+        return function(sims)
+    except InvalidError:
+        shapes.refuse(_invalid(sims), "raise")
+        raise
+
+
+def sampling_step(sims: "Simulations") -> int:
+    """Return which simulations a box is made of: every one, or every n-th if there are many."""
+    row = (sims.n_draws + 1) * max(sims.n_dims, 1)
+    if sims.n_sims * row <= _BOX_NUMBERS:
+        return 1
+    return max(1, sims.n_sims // max(_FEWEST_SAMPLED, _SAMPLED_NUMBERS // row))
+
+
+def sampled_box(sims: "Simulations", step: int) -> tuple[Array, Array]:
+    """Return the box of all points of every n-th simulation."""
+    if sims._whole:
+        return shapes.pooled_box(sims.samples[:, ::step], sims.theta[::step])
+    places = range(0, sims.n_sims, step)
+    some = (sims._part(slice(i, i + 1))._fetched() for i in places)
+    low, high = zip(*(shapes.pooled_box(one.samples, one.theta) for one in some), strict=True)
+    return np.minimum.reduce(low), np.maximum.reduce(high)
 
 
 def glimpses(sims: "Simulations", n_groups: int, n_each: int) -> "Iterator[Simulations]":
@@ -138,14 +203,14 @@ def valid(part: "Simulations") -> Results:
     """Return which simulations of a part contain finite numbers alone, and a finite draw each."""
     return joined(
         {"valid": ~_invalid(piece), "first": dropping.first_finite(piece)}
-        for piece in pieces(_unchecked(part), by_chunk=True)
+        for piece in pieces(part, by_chunk=True, unchecked=True)
     )
 
 
 def ends(part: "Simulations", *, centres: bool) -> Results:
     """Return the corners of a part's box, and the centre of each of its simulations."""
     results = []
-    for piece in pieces(_unchecked(part), by_chunk=True):
+    for piece in pieces(part, by_chunk=True, unchecked=True):
         low, high = box = shapes.pooled_box(piece.samples, piece.theta)
         if not part._known.checked and shapes.invalid(piece, box).any():
             raise InvalidError
@@ -160,13 +225,6 @@ def last_draws(part: "Simulations", *, n: int) -> Results:
     return joined({"draws": piece.samples[-n:].swapaxes(0, 1)} for piece in pieces(part))
 
 
-def _unchecked(sims: "Simulations") -> "Simulations":
-    """Return simulations whose pieces do not raise where they are invalid."""
-    unchecked = sims._with()
-    unchecked._known.checked = True
-    return unchecked
-
-
 def _on_part(
     function: Callable[..., Results], task: tuple["Simulations", Mapping[str, Any]]
 ) -> Results:
@@ -178,10 +236,8 @@ def _on_part(
         return {"invalid": part._start + np.flatnonzero(~valid(part)["valid"])}
 
 
-def _invalid(piece: "Simulations", check_points: bool = True) -> Array:
-    nothing = np.empty(0), np.empty(0)
-    box = shapes.pooled_box(piece.samples, piece.theta) if check_points else nothing
-    return shapes.invalid(piece, box)
+def _invalid(piece: "Simulations") -> Array:
+    return shapes.invalid(piece, shapes.pooled_box(piece.samples, piece.theta))
 
 
 def _slices(sims: "Simulations", n: int) -> Iterator[slice]:

@@ -102,5 +102,6 @@ def _divided(sims: "Simulations", by: Floats, unit: Floats | None) -> "Simulatio
     other = sims._with(samples=divided(sims.samples), theta=divided(sims.theta), _unit=unit)
     known = other._known
     known.box = None if known.box is None else (known.box[0] / by, known.box[1] / by)
+    known.sampled_box = None
     known.centres = None if known.centres is None else known.centres / by
     return other
