@@ -196,7 +196,8 @@ def _suspicious(some: Floats) -> bool:
     """Return whether a look at a few of the draws calls for one at all of them."""
     n_draws, _, n_dims = some.shape
     n_sims = max(_FIRST_SIMS, _FIRST_DRAWS // n_draws)
-    few = some[:, :n_sims, :: -(-n_dims // _FIRST_PARAMETERS)].astype(np.float64).T
+    few = some[:, :n_sims, :: -(-n_dims // _FIRST_PARAMETERS)].astype(np.float64)
+    few = np.ascontiguousarray(few.T)
     if n_draws < 3 or not np.isfinite(few).all():
         return True
     ordered = np.sort(few[0], axis=-1)

@@ -108,9 +108,8 @@ def pieces(
         n_piece = min(n_piece, max(draws.chunk, step(sims, _BLOCK_BYTES)))
     for place in _slices(sims, n_piece):
         piece = sims._part(place)._fetched()
-        if draws is not None and place.stop < sims.n_sims:
-            stop = min(place.stop + _AHEAD * n_piece, sims.n_sims)
-            draws.window(slice(place.stop, stop)).ahead()
+        if draws is not None:  # also those of the next part
+            draws.window(slice(place.stop, place.stop + _AHEAD * n_piece)).ahead()
         if not piece._known.checked and not unchecked:
             refuse(piece, check_points=check_points)
         yield piece
