@@ -134,8 +134,13 @@ def false_alarms(records: Sequence[Record]) -> str:
     there = [place["p"] for one in exact for place in one.get("near", [])]
     if not exact:
         return ""
-    rejected = [one["problem"] for one in exact if one.get("at_3000", {}).get("p", 1) <= LEVEL]
-    which = f" ({', '.join(rejected)}, with 3000 simulations)" if rejected else ""
+    rejected = dict.fromkeys(
+        one["problem"].replace("_", " ")
+        for one in exact
+        for at in ("at_300", "at_3000")
+        if one.get(at, {}).get("p", 1) <= LEVEL
+    )
+    which = f" ({', '.join(rejected)})" if rejected else ""
     return (
         f"**And the references?** Checks of their draws that reject: "
         f"{sum(v <= LEVEL for v in values)} of {len(values)}{which}; calls of `near`: "
