@@ -100,7 +100,11 @@ class TestVerdict:
     def test_too_few(self):
         found = tarpon.near(study(300, 50), THERE, n=20, rng=0)
         assert found.outcome == "too few near"
-        assert "A pass needs about" in str(found)
+        needed = found.check.detectable.n_needed(20)
+        assert f"A pass needs about {needed} simulations: pass `n={needed}`" in str(found)
+        exact = tarpon.problems.zoo("exact", n_dims=2, n_sims=40, rng=0)
+        few = tarpon.near(exact, exact.x[0], n=20, rng=0)
+        assert "simulations as near as these: simulate more" in str(few)
 
     def test_what_is_kept(self, tmp_path):
         found = tarpon.near(study(500, 50), HERE, rng=0)

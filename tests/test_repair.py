@@ -71,6 +71,22 @@ class TestOutcomes:
         assert [step.used for step in repair.steps] == [False, True]
         assert 0.2 < repair.kept < 0.8
 
+    def test_before_and_after_have_as_many_draws(self):
+        # Fewer draws show less: passing with 13 of them proves nothing if 60 were rejected.
+        repair = tarpon.repair(study(500, 0, scale=1.6), n_swaps=199, rng=0)
+        assert repair.before.draws == repair.check.draws
+        assert repair.proven
+        assert "Not proven" not in str(repair)
+        assert repair.to_dict()["proven"]
+
+    def test_a_proof_that_the_flaw_passes_too_is_none(self):
+        # 30 unseen simulations cannot tell draws that are a sixth too wide from repaired ones.
+        repair = tarpon.repair(study(150, 0, scale=1.2, n_draws=60), n_swaps=199, rng=0)
+        assert repair.outcome == "repaired"
+        assert repair.before.p_value > 0.05
+        assert not repair.proven
+        assert "Not proven: with as few draws" in str(repair)
+
     def test_nothing_to_repair(self):
         repair = repaired("exact")
         sims = zoo("exact", n_sims=20, rng=1)

@@ -1,86 +1,87 @@
 """Train estimators, test them, and write what was found.
 
-    python experiments/networks                 # trains what is not in networks.json yet
-    python experiments/networks --page          # only writes the page
-    python experiments/networks --draws FOLDER  # also keeps the draws of the 300 simulations
+    python experiments/networks            # trains and judges what is not in networks.json yet
+    python experiments/networks --kept     # trains nothing: judges draws that are kept
+    python experiments/networks --again    # judges again what is in networks.json
+    python experiments/networks --page     # only writes the page and its figures
 
-A record is appended to `networks.json` after each network, so that a run can be resumed.
+Draws are kept in `.draws/`. A record is added to `networks.json` after each network, so that a run
+can be resumed.
 """
 
 import argparse
 import json
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+import drawing
 import page
-from problems import PROBLEMS, Problem
-
-if TYPE_CHECKING:
-    from estimators import Sampler
+from problems import PROBLEMS
 
 RECORDS = Path(__file__).with_name("networks.json")
-EPOCHS = {1000: 150, 10_000: 50}
+CLOSED = ("two_moons", "gaussian_linear", "gaussian_mixture", "slcp")
+PLANE = ("two_moons", "gaussian_mixture")
+OTHERS = ("blob", "sir", "lotka_volterra")
+PLAN = (
+    ("exact", 0, (*CLOSED, *OTHERS)),
+    ("sbi nsf", 1000, CLOSED),
+    ("sbi nsf", 10_000, CLOSED),
+    ("LAMPE nsf", 1000, CLOSED),
+    ("sbi nsf", 1000, OTHERS),
+    ("sbi nle", 1000, PLANE),
+    ("sbi nre", 1000, PLANE),
+    ("BayesFlow", 1000, CLOSED),
+    ("sbi maf", 1000, CLOSED),
+    ("5 × sbi nsf", 1000, CLOSED),
+    ("sbi nsf", 10_000, OTHERS),
+    ("sbi fmpe", 1000, PLANE),
+    ("sbi nsf", 100_000, PLANE),
+    ("LAMPE nsf", 10_000, CLOSED),
+    ("BayesFlow", 10_000, CLOSED),
+    ("sbi maf", 10_000, CLOSED),
+)
+LOCAL = {  # LC2ST takes many times as long as all other tests
+    ("sbi nsf", "two_moons", 1000),
+    ("sbi nsf", "gaussian_linear", 1000),
+}
+Todo = tuple[str, str, int]
 
 
-ORDER = (
-    ("sbi nsf", 1000), ("exact", 0), ("LAMPE nsf", 1000), ("sbi maf", 1000), ("sbi nsf", 10_000),
-    ("BayesFlow", 1000), ("5 × sbi maf", 1000), ("LAMPE nsf", 10_000), ("sbi maf", 10_000),
-    ("BayesFlow", 10_000), ("5 × sbi maf", 10_000), ("sbi fmpe", 1000),
-)  # fmt: skip
-DEEP = {("sbi nsf", "two_moons"), ("sbi nsf", "gaussian_linear")}  # 3000 simulations, and repair
+def plan() -> list[Todo]:
+    """Return estimators, problems and numbers of training simulations, in order."""
+    return [(estimator, problem, n) for estimator, n, problems in PLAN for problem in problems]
 
 
-def plan() -> list[tuple[str, str, int]]:
-    """Return estimators, problems and numbers of training simulations, in order.
-
-    SLCP is last: networks of few simulations put nearly all of their mass outside of its prior
-    for some observations, where sbi searches for draws without end.
-    """
-    whole = [(estimator, problem, n) for estimator, n in ORDER for problem in PROBLEMS]
-    return sorted(whole, key=lambda todo: todo[1] == "slcp")
-
-
-def record(estimator: str, problem: str, n_train: int, draws: Path | None) -> dict[str, Any]:
-    """Train one network, and return what was found."""
-    from estimators import trained
+def record(estimator: str, problem: str, n_train: int) -> dict[str, Any]:
+    """Train one network if its draws are not kept, and return what was found."""
     from judging import judged
 
-    about = PROBLEMS[problem]
-    keep = draws and draws / f"{problem}-{estimator.replace(' ', '-')}-{n_train}.npz"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        sample = (
-            trained(estimator, about, n_train, epochs=EPOCHS[n_train]) if n_train else exact(about)
-        )
-        deep = (estimator, problem) in DEEP
-        found = judged(about, sample, many=deep, repairs=deep, keep=keep)
+    drawn = drawing.drawn(estimator, problem, n_train)
+    local = (estimator, problem, n_train) in LOCAL
+    found = judged(PROBLEMS[problem], drawn, local=local)
     return {"estimator": estimator, "problem": problem, "n_train": n_train, **found}
 
 
-def exact(problem: Problem) -> "Sampler":
-    """Return the sampler of the exact posterior."""
-    import tarpon
-
-    rng = np.random.default_rng(8)
-    return lambda theta, x, n: tarpon.Simulations(problem.draw(x, n, rng), theta, x=x)
+def ordered(records: dict[Todo, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return records in the order of the plan."""
+    return [records[todo] for todo in plan() if todo in records]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kept", action="store_true", help="train nothing")
+    parser.add_argument("--again", action="store_true", help="judge again what has a record")
     parser.add_argument("--page", action="store_true", help="only write the page")
-    parser.add_argument("--draws", type=Path, help="folder for draws")
     given = parser.parse_args()
-    records = json.loads(RECORDS.read_text()) if RECORDS.exists() else []
-    done = {(one["estimator"], one["problem"], one["n_train"]) for one in records}
+    every = json.loads(RECORDS.read_text()) if RECORDS.exists() else []
+    records = {(one["estimator"], one["problem"], one["n_train"]): one for one in every}
     for todo in [] if given.page else plan():
-        if todo not in done:
-            records.append(record(*todo, given.draws))
-            RECORDS.write_text(json.dumps(records, indent=1) + "\n")
-            page.write(records)
-            print(*todo, records[-1]["true"], records[-1]["at_300"]["p"], flush=True)
-    page.write(records)
+        possible = drawing.path(*todo).exists() or not given.kept
+        if possible and (given.again or todo not in records):
+            records[todo] = record(*todo)
+            RECORDS.write_text(json.dumps(ordered(records), indent=1) + "\n")
+            print(*todo, records[todo]["at_300"]["p"], flush=True)
+    page.write(ordered(records))
 
 
 if __name__ == "__main__":

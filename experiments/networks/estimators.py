@@ -1,7 +1,8 @@
 """Estimators of posteriors, trained as their documentation says, and drawn from with tarpon.
 
 An estimator is a function of a problem, truths, observations and the largest number of epochs. It
-returns a function of truths, observations and the number of draws that returns `Simulations`.
+returns a function of truths, observations and the number of draws that returns `Simulations`:
+without the observations for which nearly all of a network's mass lies outside of the prior.
 """
 
 import os
@@ -15,6 +16,7 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 import numpy as np
 import torch
 from problems import Array, Problem
+from problems.importance import gridded
 
 import tarpon
 from tarpon.adapters import from_flow, from_sbi, from_workflow
@@ -45,27 +47,106 @@ def _prior(problem: Problem) -> Any:
 def _npe(problem: Problem, theta: Array, x: Array, epochs: int, *, network: str) -> Any:
     from sbi.inference import NPE
 
-    inference = NPE(prior=_prior(problem), density_estimator=network, show_progress_bars=False)
+    builder: Any = network
+    if problem.shape:
+        from sbi.neural_nets import posterior_nn
+        from sbi.neural_nets.embedding_nets import CNNEmbedding
+
+        builder = posterior_nn(network, embedding_net=CNNEmbedding(problem.shape, output_dim=10))
+    inference = NPE(prior=_prior(problem), density_estimator=builder, show_progress_bars=False)
+    return _fitted(inference, theta, x, epochs).build_posterior()
+
+
+def _fitted(inference: Any, theta: Array, x: Array, epochs: int) -> Any:
     inference.append_simulations(*_tensors(theta, x))
-    inference.train(max_num_epochs=epochs)
-    return inference.build_posterior()
+    inference.train(max_num_epochs=epochs, training_batch_size=200 if len(theta) < 10**5 else 1000)
+    return inference
 
 
 def sbi(problem: Problem, theta: Array, x: Array, epochs: int, *, network: str) -> Sampler:
-    """Train NPE of sbi with its defaults."""
+    """Train NPE of sbi with its defaults; images are compressed by its convolutional network."""
     posterior = _npe(problem, theta, x, epochs, network=network)
-    return lambda theta, x, n: from_sbi(posterior, theta, x, n, rng=0, progress=_silent)
+
+    def sample(theta: Array, x: Array, n_draws: int) -> tarpon.Simulations:
+        some = reachable(posterior, x)
+        return from_sbi(posterior, theta[some], x[some], n_draws, rng=0, progress=_silent)
+
+    return sample
+
+
+def reachable(posterior: Any, x: Array) -> Array:
+    """Return for which observations a tenth of the network's mass lies inside of the prior.
+
+    For the others, sbi's search for draws inside of it may not end.
+    """
+    from sbi.utils import within_support
+
+    inside = []
+    for some in _tensors(x)[0].split(100):
+        draw = {"x": some, "reject_outside_prior": False, "show_progress_bars": False}
+        draws = posterior.sample_batched((50,), **draw)
+        within = within_support(posterior.prior, draws.flatten(0, 1)).reshape(50, -1)
+        inside.append(within.float().mean(dim=0).numpy())
+    return np.concatenate(inside) > 0.1
 
 
 def fmpe(problem: Problem, theta: Array, x: Array, epochs: int) -> Sampler:
-    """Train flow matching of sbi with its defaults."""
+    """Train flow matching of sbi with its defaults. Its log-densities are left out: too slow."""
     from sbi.inference import FMPE
 
     inference = FMPE(prior=_prior(problem), show_progress_bars=False)
-    inference.append_simulations(*_tensors(theta, x))
-    inference.train(max_num_epochs=epochs)
-    posterior = inference.build_posterior()
-    return lambda theta, x, n: from_sbi(posterior, theta, x, n, rng=0, progress=_silent)
+    posterior = _fitted(inference, theta, x, epochs).build_posterior()
+
+    def sample(theta: Array, x: Array, n_draws: int) -> tarpon.Simulations:
+        draws = posterior.sample_batched((n_draws,), x=_tensors(x)[0], show_progress_bars=False)
+        return tarpon.Simulations(draws.numpy(), theta, x=x)
+
+    return sample
+
+
+def nle(problem: Problem, theta: Array, x: Array, epochs: int) -> Sampler:
+    """Train a likelihood of sbi with its defaults; posteriors are drawn on a refined grid."""
+    from sbi.inference import NLE
+
+    network = NLE(prior=_prior(problem), show_progress_bars=False)
+    likelihood = _fitted(network, theta, x, epochs)._neural_net
+
+    def log_likelihood(points: Array, one: Array) -> Array:
+        at, given = _tensors(points, one[None])
+        with torch.no_grad():
+            return likelihood.log_prob(given.expand(len(at), -1)[None], at)[0].double().numpy()
+
+    return partial(_on_grid, problem, log_likelihood)
+
+
+def nre(problem: Problem, theta: Array, x: Array, epochs: int) -> Sampler:
+    """Train a ratio of sbi with its defaults; posteriors are drawn on a refined grid."""
+    from sbi.inference import NRE
+
+    network = NRE(prior=_prior(problem), show_progress_bars=False)
+    ratio = _fitted(network, theta, x, epochs)._neural_net
+
+    def log_likelihood(points: Array, one: Array) -> Array:
+        at, given = _tensors(points, one[None])
+        with torch.no_grad():
+            return ratio(at, given.expand(len(at), -1)).double().numpy().ravel()
+
+    return partial(_on_grid, problem, log_likelihood)
+
+
+def _on_grid(
+    problem: Problem, log_likelihood: Any, theta: Array, x: Array, n_draws: int
+) -> tarpon.Simulations:
+    rng = np.random.default_rng(0)
+    each = [
+        gridded(problem, partial(log_likelihood, one=one), n_draws, rng, at=truth)
+        for truth, one in zip(theta, x, strict=True)
+    ]
+    samples, log_samples, log_theta = (np.stack(part, axis=-1) for part in zip(*each, strict=True))
+    return tarpon.Simulations(
+        np.moveaxis(samples, -1, 1), theta, x=x,
+        log_prob_samples=log_samples, log_prob_theta=log_theta,
+    )  # fmt: skip
 
 
 def ensemble(problem: Problem, theta: Array, x: Array, epochs: int, *, network: str) -> Sampler:
@@ -73,6 +154,8 @@ def ensemble(problem: Problem, theta: Array, x: Array, epochs: int, *, network: 
     members = [_npe(problem, theta, x, epochs, network=network) for _ in range(5)]
 
     def sample(theta: Array, x: Array, n_draws: int) -> tarpon.Simulations:
+        some = np.all([reachable(one, x) for one in members], axis=0)
+        theta, x = theta[some], x[some]
         drawn = [from_sbi(one, theta, x, n_draws, rng=0, progress=_silent) for one in members]
         chosen = np.random.default_rng(0).integers(len(members), size=(n_draws, len(theta), 1))
         samples = np.choose(chosen, [sims.samples for sims in drawn])
@@ -159,18 +242,24 @@ def bayesflow(problem: Problem, theta: Array, x: Array, epochs: int) -> Sampler:
 
 ESTIMATORS: dict[str, Estimator] = {
     "sbi nsf": partial(sbi, network="nsf"),
+    "sbi maf": partial(sbi, network="maf"),
+    "5 × sbi nsf": partial(ensemble, network="nsf"),
+    "sbi fmpe": fmpe,
+    "sbi nle": nle,
+    "sbi nre": nre,
     "LAMPE nsf": lampe,
     "BayesFlow": bayesflow,
-    "5 × sbi maf": partial(ensemble, network="maf"),
-    "sbi maf": partial(sbi, network="maf"),
-    "sbi fmpe": fmpe,
 }
+SLOW = {"5 × sbi nsf", "sbi fmpe", "sbi nle", "sbi nre"}  # many evaluations per draw
+EPOCHS = {1000: 150, 10_000: 30, 100_000: 10}
 
 
-def trained(name: str, problem: Problem, n_train: int, *, epochs: int, seed: int = 0) -> Sampler:
+def trained(
+    name: str, problem: Problem, n_train: int, *, epochs: int | None = None, seed: int = 0
+) -> Sampler:
     """Train an estimator, and return its sampler."""
     theta, x = problem.study(n_train, 10**6 + seed)
     torch.manual_seed(seed)
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
-        return ESTIMATORS[name](problem, theta, x, epochs)
+        return ESTIMATORS[name](problem, theta, x, epochs or EPOCHS[n_train])

@@ -42,7 +42,7 @@ def near(answer: "Near") -> str:
     if answer.alike:
         lines.append(f"  Warning: {_ALIKE}")
     if check.outcome == "too few to say":
-        lines.append(f"  {_TOO_FEW.format(check.detectable.n_needed(check.n_sims))}")
+        lines.append(f"  {_too_few(answer, check.detectable.n_needed(check.n_sims))}")
     if answer.n_observations > 1:
         lines.append(
             f"  One of {answer.n_observations} observations, each tested at level "
@@ -57,7 +57,16 @@ _ALIKE = (
     "posterior means and widths are the same for all simulations, so the nearest ones are "
     "arbitrary: pass `summary`."
 )
-_TOO_FEW = "A pass needs about {} simulations as near as these: simulate more."
+
+
+def _too_few(answer: "Near", n_needed: int) -> str:
+    """Return how a pass would be possible: with more of the simulations that there are, if any."""
+    if answer.around or n_needed > answer.n_sims:
+        return f"A pass needs about {n_needed} simulations as near as these: simulate more."
+    return (
+        f"A pass needs about {n_needed} simulations: pass `n={n_needed}`, though these lie "
+        f"further away, or simulate more."
+    )
 
 
 def _unusual(answer: "Near") -> str:

@@ -21,10 +21,12 @@ class Mended:
     Arguments:
         sims: The simulations, None if most keep too few draws.
         kept: The share of draws that are kept.
+        before: The same simulations with as many draws as they were.
     """
 
     sims: Simulations | None
     kept: float
+    before: Simulations | None = None
 
 
 def repaired(the_map: Map, sims: Simulations, rng: Generator) -> Mended:
@@ -43,7 +45,8 @@ def repaired(the_map: Map, sims: Simulations, rng: Generator) -> Mended:
         return Mended(None, share)
     some = chosen(sims, enough)
     draws = _first(moved[:, enough], kept[:, enough], n_draws).astype(some.theta.dtype)
-    return Mended(redrawn(some, draws), share)
+    not_held = some.samples[the_map.n_held : the_map.n_held + n_draws]
+    return Mended(redrawn(some, draws), share, redrawn(some, not_held))
 
 
 def _first(draws: Array, where: Array, n: int) -> Array:

@@ -48,7 +48,8 @@ class Repair:
     Arguments:
         outcome: One of "repaired", "improved, still inaccurate", "nothing to repair" and "cannot
             be repaired".
-        before: The check of the unseen simulations as they were.
+        before: The check of the unseen simulations as they were, with as many draws as are kept:
+            fewer draws show less, so that only this can be compared with `check`.
         check: The check of the same simulations, repaired; None if too few draws were kept.
         kept: The share of draws that are kept, of those that are not held out.
         steps: The steps, with their gains on simulations that were held out of the fit.
@@ -72,6 +73,16 @@ class Repair:
     _map: Map = field(repr=False)
     _domain: Domain = field(repr=False)
     _text: str = ""
+
+    @property
+    def proven(self) -> bool:
+        """Whether the unseen simulations reject the posteriors as they were, and not as repaired.
+
+        If as many draws that are not repaired pass as well, the proof is too small to tell. False
+        for a repair that was loaded, whose text says the same.
+        """
+        passed = [one is not None and one.p_value > one.level for one in (self.before, self.check)]
+        return passed == [False, True]
 
     @property
     def left(self) -> Table[Parameter]:
@@ -298,9 +309,9 @@ def repair(
     _no_few_values(sims)
     fitting, unseen = _parts(sims, share, split)
     doubt = check(fitting, level=_DOUBT, n_swaps=n_swaps, rng=seed)
-    before = check(unseen, level=level, n_swaps=n_swaps, rng=seed)
     the_map = Map.fit(fitting.samples, fitting.theta, fitting.x, fit)
     found = mended.repaired(the_map, unseen, accept)
+    before = check(found.before or unseen, level=level, n_swaps=n_swaps, rng=seed)
     after = None
     if found.sims is not None:
         after = check(found.sims, level=level, n_swaps=n_swaps, rng=seed)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from .repair import Repair
 
 LOST = 0.03  # the share of the posterior that may be missing
+_UNPROVEN = (
+    "Not proven: with as few draws, the posteriors pass without the repair, too. Pass more "
+    "simulations, or more draws of each."
+)
 _STEPS = {
     "move": "location, width and correlation are moved",
     "keep": "draws are kept with a probability that follows their place",
@@ -31,6 +35,8 @@ def repair(answer: "Repair") -> str:
         lines.append(f"  Before: {_found(answer.before)}.")
     if answer.check is not None and answer.outcome in ("repaired", "improved, still inaccurate"):
         lines.append(f"  After: {_found(answer.check)}.")
+        if answer.outcome == "repaired" and not answer.proven:
+            lines.append(f"  {_UNPROVEN}")
         lines.append(f"  Left: {_left(answer)}.")
         lines.append(f"  {words.power(answer.check.detectable)}")
     return "\n".join(lines)
@@ -108,6 +114,7 @@ def to_dict(answer: "Repair") -> dict[str, Any]:
     return {
         "schema": "tarpon-repair-1",
         "outcome": answer.outcome,
+        "proven": answer.proven,
         "before": None if answer.before is None else answer.before.to_dict(),
         "check": None if answer.check is None else answer.check.to_dict(),
         "kept": answer.kept,
