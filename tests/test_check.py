@@ -27,7 +27,7 @@ FALSE_ALARM = 1e-6
 FIRST = [flaw for flaw, about in FLAWS.items() if about.circle == 1]
 FINDINGS = [
     *("kind", "parameters", "p_value", "size", "size_low", "size_high", "unit", "expected"),
-    *("direction", "where"),
+    *("direction", "where", "elsewhere", "elsewhere_low", "elsewhere_high"),
 ]
 
 
