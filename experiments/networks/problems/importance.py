@@ -16,7 +16,7 @@ _SIDE = 64  # cells of a grid, per parameter
 _NEGLIGIBLE = 60  # differences of log-likelihoods beyond which cells are left out
 _N_ZOOMS = 3
 _N_POINTS = 20_000  # in the cells of the last grid
-_N_STARTS, _N_ROUNDS = 4, 2
+_N_STARTS, _N_STEPS, _N_ROUNDS = 30, 40, 2
 
 Function = Callable[[Array], Array]
 
@@ -160,23 +160,24 @@ class Curve:
         starts, predicted = self._starts
         first = [np.argsort(((one - predicted) ** 2).sum(axis=1))[:_N_STARTS] for one in x]
         theta, x = starts[np.concatenate(first)], np.repeat(x, _N_STARTS, axis=0)
-        values = self._log_target(theta, x)
-        for damping in 10.0 ** np.linspace(1, -4, 15):
+        values, damping = self._log_target(theta, x), np.ones(len(theta))
+        for _ in range(_N_STEPS):
             moved = theta + self._newton(theta, x, damping)[0]
             if self.problem.half_width is not None:
                 moved = np.clip(moved, -self.problem.half_width, self.problem.half_width)
             new = self._log_target(moved, x)
             better = new > values
             theta[better], values[better] = moved[better], new[better]
+            damping *= np.where(better, 0.3, 4.0)  # as Levenberg and Marquardt do
         best = values.reshape(-1, _N_STARTS).argmax(axis=1) + _N_STARTS * np.arange(len(first))
-        return theta[best], np.linalg.inv(self._newton(theta[best], x[best], 0.0)[1])
+        return theta[best], np.linalg.inv(self._newton(theta[best], x[best], 0 * best)[1])
 
     @cached_property
     def _starts(self) -> tuple[Array, Array]:
-        theta = self.problem.prior(5000, np.random.default_rng(0))
+        theta = self.problem.prior(50_000, np.random.default_rng(0))
         return theta, self.predict(theta)
 
-    def _newton(self, theta: Array, x: Array, damping: float) -> tuple[Array, Array]:
+    def _newton(self, theta: Array, x: Array, damping: Array) -> tuple[Array, Array]:
         """Return steps of Gauss and Newton, damped, and the curvatures."""
         n_dims, small = theta.shape[1], 1e-4
         moves = np.concatenate([small * np.eye(n_dims), -small * np.eye(n_dims)])
@@ -187,7 +188,7 @@ class Curve:
         curvature = slopes @ slopes.swapaxes(1, 2) + max(precision, 1e-3) * np.eye(n_dims)
         residuals = (x - self.predict(theta)) / self.sd
         uphill = (slopes @ residuals[..., None])[..., 0] - precision * theta
-        damped = curvature * (1 + damping * np.eye(n_dims))
+        damped = curvature * (1 + damping[:, None, None] * np.eye(n_dims))
         return np.linalg.solve(damped, uphill[..., None])[..., 0], curvature
 
 
