@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 
 import tarpon
 from tarpon.cli import main
-from tarpon.mending import keeping, mended
+from tarpon.mending import keeping, mended, moving
 from tarpon.mending.fitting import Map
 from tarpon.mending.keeping import Keep
 from tarpon.mending.moving import Move
@@ -266,6 +266,16 @@ class TestParts:
         frame = Whitening.fit(held, None)(held, None)
         assert np.corrcoef(np.log(frame.sd[:, 0]), np.log(sd[:, 0]))[0, 1] > 0.98
         np.testing.assert_allclose(frame.mean, held.mean(axis=0), atol=0.5)
+
+    @pytest.mark.parametrize("r", [1.0, 0.99999, -0.99999])
+    def test_correlations_near_one_stay_finite(self, r):
+        """Draws on a line, and truths that lie across it."""
+        points = np.random.default_rng(0).normal(size=(200, 2))
+        points[:, 1] = -np.sign(r) * points[:, 0] + 0.1 * points[:, 1]
+        change, error = moving._fisher(points, np.full((200, 1), r))
+        assert np.isfinite(change).all()
+        assert np.isfinite(error).all()
+        assert (change * r < 0).all()
 
     def test_a_move_finds_location_width_and_correlation(self):
         rng = np.random.default_rng(0)

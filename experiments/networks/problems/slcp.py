@@ -15,7 +15,7 @@ from .problem import Array, Problem, box
 
 _SIDE = 3.0
 _N_POINTS = 4
-_N_STEPS = 30
+_N_STEPS = 250
 _STEPS = np.array([0.4, 0.4, 0.8])
 _FACTOR = 0.4
 
