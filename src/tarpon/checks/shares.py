@@ -20,7 +20,7 @@ from .flaws import Finding, Kind
 _UNIT = "share of the truths"
 _REGIONS = (0.2, 0.5, 0.8)  # shares of the draws, nearest to their centre
 _FIFTHS = ("lowest", "second", "middle", "fourth", "highest")
-_THIRDS = ("lowest", "middle", "highest")
+_HALVES = ("lower", "upper", "middle", "outer")
 
 
 def of_one(rejected: Rejected, p_value: float) -> list[Candidate]:
@@ -39,21 +39,22 @@ def of_one(rejected: Rejected, p_value: float) -> list[Candidate]:
 
 
 def of_two(rejected: Rejected, p_value: float) -> list[Candidate]:
-    """Describe the pair whose shape is farthest off, by thirds of its draws."""
+    """Describe the pair whose shape is farthest off, by halves of its draws."""
     sums = rejected.sums
     pair = waves.pairs(len(sums.chosen))[np.argmax(waves.of_two(sums.products)[0])]
     a, b = (int(k) for k in sums.chosen[pair])
     names, where, size, expected = rejected.names(a, b), None, None, None
     if (drawn := _drawn(rejected, a, b)) is not None:
-        truths = _cells(_shares_below(rejected)[:, [a, b]])
-        words = [
-            f"where {names[0]} is in the {one} and {names[1]} in the {other} third of their draws"
-            for one in _THIRDS
-            for other in _THIRDS
-        ]
-        counts = {word: int((truths == j).sum()) for j, word in enumerate(words)}
-        shares = {word: float((drawn == j).mean()) for j, word in enumerate(words)}
-        where, size, expected = _worst(counts, shares, len(truths))
+        truths = _in_halves(_shares_below(rejected)[:, [a, b]])
+        places = {
+            f"where {names[0]} is in the {one} and {names[1]} in the {other} half of their draws":
+            (j, k)
+            for j, one in enumerate(_HALVES)
+            for k, other in enumerate(_HALVES)
+        }  # fmt: skip
+        counts = {word: int(_both(truths, *at).sum()) for word, at in places.items()}
+        shares = {word: float(_both(drawn, *at).mean()) for word, at in places.items()}
+        where, size, expected = _worst(counts, shares, rejected.sims.n_sims)
     finding = Finding(
         Kind.DEPENDENCE, names, p_value, size=size, unit=_UNIT, expected=expected, where=where
     )
@@ -106,16 +107,22 @@ def _bins(shares: Floats, n: int) -> Ints:
     return np.minimum((shares * n).astype(np.int64), n - 1)
 
 
-def _cells(shares: Floats) -> Ints:
-    """Return in which of nine cells shares `(..., 2)` of two parameters lie."""
-    place = _bins(shares, len(_THIRDS))
-    return place[..., 0] * len(_THIRDS) + place[..., 1]
+def _in_halves(shares: Floats) -> Array:
+    """Return whether shares lie in the lower, upper, middle and outer half, along a new axis."""
+    upper, middle = shares >= 0.5, (shares >= 0.25) & (shares < 0.75)
+    return np.stack([~upper, upper, middle, ~middle])
 
 
-def _drawn(rejected: Rejected, a: int, b: int) -> Ints | None:
-    """Return in which cell each draw lies among the others; None if draws are not at hand."""
+def _both(halves: Array, one: int, other: int) -> Array:
+    """Return what lies in a half of the first parameter and in a half of the second."""
+    both: Array = halves[one, ..., 0] & halves[other, ..., 1]
+    return both
+
+
+def _drawn(rejected: Rejected, a: int, b: int) -> Array | None:
+    """Return in which halves each draw lies among the others; None if draws are not at hand."""
     samples = rejected.sims.samples
     if isinstance(samples, Stored) or rejected.sims.weighted:
         return None
     draws: Array = arrays.host(samples[..., [a, b]])
-    return _cells((draws.argsort(axis=0).argsort(axis=0) + 0.5) / len(draws))
+    return _in_halves((draws.argsort(axis=0).argsort(axis=0) + 0.5) / len(draws))

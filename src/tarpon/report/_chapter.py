@@ -35,7 +35,7 @@ from ._figures import (
     single,
     trend,
 )
-from ._findings import of_finding
+from ._findings import of_finding, pair_of
 from ._places import Observed, Places
 
 _MOST_AT_THE_TOP = 3
@@ -298,7 +298,11 @@ class Chapter:
     def pair(self) -> Figure | None:
         """The worst pair, if it failed and no finding shows it."""
         failed = self.check.evidence.pairs.failed
-        shown = any(finding.kind is Kind.CORRELATION for finding in self.check.findings)
+        shown = any(
+            finding.kind is Kind.CORRELATION or pair_of(self.check, finding) == failed[0]
+            for finding in self.check.findings
+            if failed
+        )
         return pair(self.check, failed[0], next(self._keys)) if failed and not shown else None
 
     @cached_property
