@@ -105,6 +105,19 @@ def test_modes_and_dependence_are_named():
     assert finding(bent).parameters == ("theta_0", "theta_1")
 
 
+def test_cells_of_fields_are_named_rather_than_pairs_of_them():
+    """Amplitudes per cell in the truths, and per map in the draws."""
+    rng = np.random.default_rng(0)
+
+    def fields(*shape, of):
+        amplitude = np.where(rng.random((*shape, *of)) < 0.5, 0.5, 1.3)
+        return amplitude * rng.normal(size=(*shape, 16, 16))
+
+    draws, truths = fields(100, 200, of=(1, 1)), fields(200, of=(16, 16))
+    check = tarpon.check(draws, truths, rng=0)
+    assert [finding.kind for finding in check.findings] == [Kind.CELLS]
+
+
 class Found:
     """What `shares` needs to know of posteriors that were rejected."""
 

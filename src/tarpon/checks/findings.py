@@ -76,9 +76,10 @@ def findings(
 ) -> tuple[Finding, ...]:
     """Return what is wrong with posteriors that the test has rejected, worst first."""
     rejected = replace(Rejected.of(sims, sums, effects, data, level, field), fits=fits)
-    found = _beside_scales(_beside_values(_named(rejected, families), rejected), level)
-    named = _without_shadows([one for one in found if not one.last], rejected)
-    named = named or [one.finding for one in found if one.last][:1]
+    found = _named(rejected, families)
+    first, last = ([one for one in found if one.last is late] for late in (False, True))
+    first = _beside_scales(_beside_values(first, rejected), level)
+    named = _without_shadows(first, rejected) or [one.finding for one in last][:1]
     if not named:
         seen = [families[name] for name in _SHAPE if name in families]
         p_value = min(float((values >= values[0]).mean()) for values in seen)
@@ -158,8 +159,8 @@ def _beside_scales(named: list[Candidate], level: float) -> list[Candidate]:
     """Return the candidates without those that wrong scales of a field explain.
 
     Any other flaw of a field also changes the distribution of its cells; but only a bias makes it
-    skewed. What is named beside
-    wrong scales, or beside a wrong fit to the data, must be clear among all flaws.
+    skewed. What is named beside wrong scales, or beside a wrong fit to the data, must be clear
+    among all flaws.
     """
     if any(candidate.finding.kind is Kind.FIT for candidate in named):
         named = [c for c in named if c.finding.kind is Kind.FIT or c.finding.p_value <= level]
