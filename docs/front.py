@@ -37,7 +37,7 @@ def main() -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         page = browser.new_page(viewport=WINDOW, device_scale_factor=2, color_scheme="light")
-        page.goto(f"file://{folder}/report.html")
+        page.goto((Path(folder) / "report.html").as_uri())
         page.screenshot(path=f"{folder}/front.png")
         browser.close()
         smaller(f"{folder}/front.png", str(PICTURE))

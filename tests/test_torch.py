@@ -15,7 +15,7 @@ import pytest
 import tarpon
 from tarpon import Simulations, backends, metrics
 from tarpon.backends import _kernels, _numpy, _swaps
-from tarpon.checks import features, labellings, products, statistics, swaps
+from tarpon.checks import features, labellings, products, statistics, swaps, waves
 from tarpon.checks.labellings import Part
 from tarpon.checks.power import Errors
 from tarpon.regions import HalfLines
@@ -260,6 +260,7 @@ def every_sum(engine, put):
     made = {name: put(np.ones((11, *shape), "f4")) for name, shape in shapes.items()}
     chosen = np.array([0, 2, 5])
     products.add(made, scores[..., :3], slots, found, chosen, moments[1, [2, 0]])
+    waves.add(made, scores[..., :3], slots)
     return {"moments": by_score, "along": by_way, "means": means, "values": total} | made
 
 
