@@ -55,9 +55,10 @@ class Rejected:
         data: Array | None,
         level: float,
         field: Field | None = None,
+        fits: "Mapping[str, Fitted] | None" = None,
     ) -> "Rejected":
         trends = Trends.of(sims, sums, effects, data, label(sims, data))
-        return cls(sims, sums, effects, trends, data, level, field)
+        return cls(sims, sums, effects, trends, data, level, field, fits)
 
     @cached_property
     def chained(self) -> bool:

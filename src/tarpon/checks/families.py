@@ -287,7 +287,7 @@ def dense(sums: Floats, share: Floats) -> Floats:
     of :math:`\sum_f w_f z_{kf}^2`, which is nearly normal: a quadratic form with a kernel on all
     of the data. Only large ones speak against accuracy.
     """
-    return standardise(((sums * sums) @ share) ** (1 / 3), len(sums)).clip(min=0)
+    return waves.together((sums * sums) @ share)
 
 
 def combinations(products: Floats, n_chosen: int) -> Floats:

@@ -259,7 +259,7 @@ class _Recipe:
                 block.sims.theta[block.here][0],
             )
         )
-        order, share = _truth_first(block.n_points), None
+        order, share = truth_first(block.n_points), None
         if block.weighted:
             share = (block.weights / block.weights.sum(axis=0))[order, 0]
         results = self.many.scores(rounded_like(truth, draws), draws, share)
@@ -294,7 +294,7 @@ class _Recipe:
             variance = (residual**2).mean(axis=1) - residual.mean(axis=1) ** 2
             sd = variance.clip(min=1e-60)[:, None] ** 0.5
             results["maps"] = single(residual / sd)
-        order = _truth_first(block.n_points)
+        order = truth_first(block.n_points)
         every = {name: host(scores) for name, scores in results.items()} | _own(block, own)
         ordered = {name: scores[:, order] for name, scores in every.items()}
         return ordered | {"mean": host((m * m) @ by_band)}
@@ -315,7 +315,7 @@ def _own(block: Block, own: Mapping[str, Region]) -> Results:
     }
 
 
-def _truth_first(n_points: int) -> Ints:
+def truth_first(n_points: int) -> Ints:
     """Return the order of points in which draws follow the truth.
 
     Where the truth is the first of the points, the first draw is the last of them.

@@ -1,7 +1,6 @@
 """Findings: which flaws the swap test names, without those that simpler ones explain."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -75,7 +74,7 @@ def findings(
     fits: Mapping[str, Fitted] | None = None,
 ) -> tuple[Finding, ...]:
     """Return what is wrong with posteriors that the test has rejected, worst first."""
-    rejected = replace(Rejected.of(sims, sums, effects, data, level, field), fits=fits)
+    rejected = Rejected.of(sims, sums, effects, data, level, field, fits)
     found = _named(rejected, families)
     first, last = ([one for one in found if one.last is late] for late in (False, True))
     first = _beside_scales(_beside_values(first, rejected), level)

@@ -17,6 +17,7 @@ from ..simulations.blocks import Block
 from ..simulations.weights import relative
 from . import descriptions
 from .descriptions import Candidate, Rejected
+from .fields import truth_first
 from .flaws import Finding, Kind
 from .statistics import adjusted
 
@@ -113,6 +114,4 @@ def _scores(sims: Simulations, *, fits: Mapping[str, Fit]) -> Results:
 
 def _of_block(fit: Fit, block: Block) -> Floats:
     scores = regions.scores(fit.scores(block), (block.n_points, len(block.truth)))
-    # Where the truth is the first of the points, the first draw is the last of them.
-    order = np.array([0, block.n_points - 1, *range(1, block.n_points - 1)])
-    return host(scores).swapaxes(0, 1)[:, order]
+    return host(scores).swapaxes(0, 1)[:, truth_first(block.n_points)]

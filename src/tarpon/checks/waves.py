@@ -100,27 +100,27 @@ def _products(waves: list[Array]) -> Array:
     """Return the sums of products of waves of two parameters, `(n_rows, n, n, n_waves, n_waves)`.
 
     Arguments:
-        waves: The waves `(n_together, n_rows, n)`.
+        waves: The waves `(ntogether, n_rows, n)`.
     """
-    xp, (n_together, n_rows, n) = arrays.namespace(waves[0]), waves[0].shape
-    flat = xp.stack(waves, axis=2).swapaxes(0, 1).reshape(n_rows, n_together, -1)
+    xp, (ntogether, n_rows, n) = arrays.namespace(waves[0]), waves[0].shape
+    flat = xp.stack(waves, axis=2).swapaxes(0, 1).reshape(n_rows, ntogether, -1)
     both = (flat.swapaxes(1, 2) @ flat).reshape(n_rows, len(waves), n, len(waves), n)
     return xp.moveaxis(both, (2, 4), (1, 2))
 
 
 def of_one(sums: Mapping[str, Array]) -> Floats:
     """Return how far the shape of each parameter is off, standardised, `(n_rows, n_chosen)`."""
-    return _together((sums[WAVES] ** 2).sum(axis=2))
+    return together((sums[WAVES] ** 2).sum(axis=2))
 
 
 def of_two(sums: Mapping[str, Array]) -> Floats:
     """Return how far the shape of each pair is off, slow waves first, `(n_rows, n_pairs)`."""
     order = np.arange(1, N_OF_PAIRS + 1)
     weights = arrays.to_device_of(1 / np.add.outer(order, order), sums[PAIR_WAVES])
-    return _together((sums[PAIR_WAVES] ** 2 * weights).sum(axis=3).sum(axis=2))
+    return together((sums[PAIR_WAVES] ** 2 * weights).sum(axis=3).sum(axis=2))
 
 
-def _together(squares: Floats) -> Floats:
+def together(squares: Floats) -> Floats:
     """Return the cube roots of sums of squares, which are nearly normal, where they are large."""
     return standardise(squares ** (1 / 3), len(squares)).clip(min=0)
 
