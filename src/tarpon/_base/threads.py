@@ -1,12 +1,12 @@
 """Running functions on all the processors that this process may use."""
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -43,24 +43,43 @@ def over_ranges(run: Callable[[int, int], None], n_items: int, n_bytes: int) -> 
 def share(
     run: Callable[..., None], n_items: int, n_threads: int, results: Sequence[Any] | Array
 ) -> None:
-    """Hand out ranges of items to threads as they become free.
+    """Hand out ranges of items to the calling thread, and to others as they become free.
 
-    Each thread writes to a result of its own, or all to the same if there is but one.
+    Each thread writes to a result of its own, or all to the same if there is but one. Threads that
+    have not begun when all is done are not waited for.
     """
-    step = -(-n_items // (_CHUNKS_PER_THREAD * n_threads)) if n_threads > 1 else n_items
-    ranges: SimpleQueue[int | None] = SimpleQueue()
-    for first in [*range(0, n_items, max(step, 1)), *[None] * n_threads]:
-        ranges.put(first)
+    step = max(1, -(-n_items // (_CHUNKS_PER_THREAD * n_threads)) if n_threads > 1 else n_items)
+    ranges = deque(range(0, n_items, step))
 
     def work(thread: int) -> None:
-        for first in iter(ranges.get, None):
-            run(first, min(first + step, n_items), results[thread % len(results)])
+        try:
+            for first in _taken(ranges):
+                run(first, min(first + step, n_items), results[thread % len(results)])
+        finally:  # after an error nothing is left for the others
+            ranges.clear()
 
-    if n_threads == 1:
+    others = [_others(os.getpid()).submit(work, thread) for thread in range(1, n_threads)]
+    try:
         work(0)
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(work, range(n_threads)))
+    finally:
+        for other in others:
+            if not other.cancel():
+                other.result()
+
+
+def _taken(ranges: deque[int]) -> Iterator[int]:
+    """Yield what other threads have not taken yet."""
+    while True:
+        try:
+            yield ranges.popleft()
+        except IndexError:
+            return
+
+
+@cache
+def _others(process: int) -> ThreadPoolExecutor:
+    """Return threads that wait for work; a forked process has none of those of its parent."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="tarpon")
 
 
 def mapped(function: Callable[[Any], _T], items: Iterable[Any]) -> list[_T]:

@@ -35,8 +35,6 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     draw axis differ between simulations. When it is the means over the simulation axis that
     differ, the two axes are probably swapped.
     """
-    from scipy.special import fdtrc
-
     n_draws, n_sims, n_dims = samples.shape
     if n_draws != n_sims or n_draws < 3 or not n_dims:
         return
@@ -46,11 +44,13 @@ def warn_if_square_and_swapped(samples: Array) -> None:
     samples = _scaled(corner)
     n_draws = n_sims = len(samples)
     n_dims = samples.shape[2]
-    of_sims, of_draws = samples.mean(axis=0, dtype=float), samples.mean(axis=1, dtype=float)
-    total = samples.var(axis=(0, 1), dtype=float)
-    between_sims, between_draws = of_sims.var(axis=0), of_draws.var(axis=0)
-    rest = np.maximum(total - between_sims - between_draws, np.finfo(float).tiny)
-    f_ratio = between_draws / rest * (n_sims - 1)
+    between_sims, between_draws = (samples.mean(axis=axis).var(axis=0) for axis in (0, 1))
+    if not (between_draws > between_sims).any():
+        return
+    from scipy.special import fdtrc
+
+    rest = samples.var(axis=(0, 1)) - between_sims - between_draws
+    f_ratio = between_draws / np.maximum(rest, np.finfo(float).tiny) * (n_sims - 1)
     p_value = n_dims * fdtrc(n_draws - 1, (n_draws - 1) * (n_sims - 1), f_ratio)
     if np.any((p_value < _SWAP_FALSE_ALARM) & (between_draws > between_sims)):
         warnings.warn(

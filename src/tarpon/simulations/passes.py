@@ -108,8 +108,9 @@ def pieces(
         n_piece = min(n_piece, max(draws.chunk, step(sims, _BLOCK_BYTES)))
     for place in _slices(sims, n_piece):
         piece = sims._part(place)._fetched()
-        if draws is not None:  # also those of the next part
-            draws.window(slice(place.stop, place.stop + _AHEAD * n_piece)).ahead()
+        if draws is not None:  # perhaps one of the next part
+            start = place.start + _AHEAD * n_piece
+            draws.window(slice(start, start + n_piece)).ahead()
         if not piece._known.checked and not unchecked:
             refuse(piece, check_points=check_points)
         yield piece

@@ -21,6 +21,7 @@ from .._base.types import Array, ArrayLike
 
 _PORTABLE = ("zarr", "dask", "xarray")  # arrays that other processes can read as well
 _MOST_CHUNKS, _MOST_NAMED = 10**6, 3  # chunks that are looked for, and missing ones that are named
+_AT_ONCE = 2**21  # bytes that the system reads ahead if asked; of more it reads the beginning
 _LITTLE_ENDIAN = {"name": "bytes", "configuration": {"endian": "little"}}
 
 
@@ -116,7 +117,10 @@ class PlainZarr:
             path = self.root / self.metadata.encode_chunk_key(place)
             if path.exists():
                 with path.open("rb") as file:
-                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+                    for start in range(0, os.fstat(file.fileno()).st_size, _AT_ONCE):
+                        os.posix_fadvise(
+                            file.fileno(), start, _AT_ONCE, os.POSIX_FADV_WILLNEED
+                        )
 
     def _places(self, key: tuple[slice, ...]) -> tuple[list[tuple[int, int]], list[range]]:
         """Return where slices start and stop, and which chunks they touch, axis by axis."""
