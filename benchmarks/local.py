@@ -25,8 +25,9 @@ from power_results import Cell, Results
 import tarpon
 from tarpon.local.near import belongs
 from tarpon.local.places import Place
-from tarpon.simulations import Simulations, chosen
+from tarpon.simulations import Simulations
 from tarpon.simulations.neighbours import Observation
+from tarpon.simulations.views import chosen
 
 CUT = 1.4657  # the 85 % quantile of x[0], which has a variance of 2
 SD = np.sqrt(0.5)  # of the posterior of each parameter

@@ -21,7 +21,7 @@ from tarpon.checks.parameters import measure
 from tarpon.checks.power import Detectable
 from tarpon.problems import FLAWS, zoo
 from tarpon.regions import Scores
-from tarpon.simulations import without
+from tarpon.simulations.views import without
 
 FALSE_ALARM = 1e-6
 FIRST = [flaw for flaw, about in FLAWS.items() if about.circle == 1]

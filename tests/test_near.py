@@ -10,8 +10,9 @@ from scipy.stats import binom
 import tarpon
 from tarpon.cli import main
 from tarpon.local.near import belongs
-from tarpon.simulations import chosen, neighbours
+from tarpon.simulations import neighbours
 from tarpon.simulations.neighbours import Observation
+from tarpon.simulations.views import chosen
 
 HERE, THERE = np.array([2.0, 0.0]), np.array([-1.0, 0.0])
 

@@ -6,7 +6,8 @@ import pytest
 import tarpon
 from tarpon import Simulations, metrics, references
 from tarpon.backends import _kernels, _numpy, watched
-from tarpon.simulations import Deferred, alerts, passes, sampled_box
+from tarpon.simulations import Deferred, alerts, boxes
+from tarpon.simulations.boxes import sampled_box
 
 BAD = [np.nan, np.inf, -np.inf]
 
@@ -170,12 +171,12 @@ class TestSampledBox:
         # With one draw, the ranks of an exact posterior are 0 or 1 with equal probability: of
         # 4000, the number of ones is within five standard deviations, 158, of 2000 in all but
         # 6e-7 of cases.
-        monkeypatch.setattr(passes, "_BOX_NUMBERS", 0)
-        monkeypatch.setattr(passes, "_SAMPLED_NUMBERS", 0)
-        monkeypatch.setattr(passes, "_FEWEST_SAMPLED", 2)
+        monkeypatch.setattr(boxes, "_BOX_NUMBERS", 0)
+        monkeypatch.setattr(boxes, "_SAMPLED_NUMBERS", 0)
+        monkeypatch.setattr(boxes, "_FEWEST_SAMPLED", 2)
         assert abs(self.n_ones() - 2000) < 158
         of_truths = lambda sims, step: (sims.theta[::step].min(0), sims.theta[::step].max(0))  # noqa: E731
-        monkeypatch.setattr(passes, "sampled_box", of_truths)
+        monkeypatch.setattr(boxes, "_sampled", of_truths)
         assert abs(self.n_ones() - 2000) > 158
 
     def n_ones(self):

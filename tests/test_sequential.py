@@ -15,7 +15,7 @@ from tarpon.problems import zoo
 from tarpon.sequential import bets
 from tarpon.sequential.adversaries import Gambler, Quadratic
 from tarpon.sequential.bets import LEVELS, Wealth, log_mean, log_softmax_bet, radius, ranked
-from tarpon.simulations import without
+from tarpon.simulations.views import without
 
 FALSE_ALARM = 1e-6
 SIZES = np.array([1, 1, 3])

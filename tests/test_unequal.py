@@ -13,7 +13,8 @@ from tarpon.adapters import chains
 from tarpon.backends._swaps import pooled_scores, weighted_scores
 from tarpon.checks.flaws import Kind
 from tarpon.references import Posterior
-from tarpon.simulations import alerts, weights, without
+from tarpon.simulations import alerts, weights
+from tarpon.simulations.views import without
 from tarpon.simulations.weights import Draws, accepted, effective
 
 

@@ -21,13 +21,12 @@ from .simulations import (
     Simulations,
     alerts,
     begin,
-    densities_alone,
     given,
-    points_alone,
     range_of,
     shapes,
     warn_of_dropping,
 )
+from .simulations.views import densities_alone, points_alone
 from .verdict import Reading
 
 __all__ = ["Result", "hpd", "sbc", "tarp"]

@@ -21,7 +21,9 @@ from ._base import arguments
 from ._base.arrays import Results, double, host, namespace, power_of_two, to_device_of
 from ._base.text import clean
 from ._base.types import Array, Floats, Ints
-from .simulations import Simulations, passes, points_alone, sampled_width
+from .simulations import Simulations, passes
+from .simulations.boxes import sampled_width
+from .simulations.views import points_alone
 
 __all__ = ["L1", "L2", "Lp", "Mahalanobis", "Metric", "Periodic", "Sphere", "Weighted"]
 

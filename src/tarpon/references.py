@@ -18,7 +18,8 @@ from ._base import arguments, optional
 from ._base.arrays import host, power_of_two, rounded_like
 from ._base.text import clean
 from ._base.types import Array, ArrayLike, Floats
-from .simulations import Simulations, fields, sampled_box, shapes, weights
+from .simulations import Simulations, fields, shapes, weights
+from .simulations.boxes import sampled_box
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

@@ -12,7 +12,8 @@ from .._base import arguments, arrays, optional
 from .._base.pools import within
 from .._base.progress import Progress
 from .._base.types import RNG, Array, ArrayLike, Floats
-from ..simulations import Simulations, shapes, with_warning
+from ..simulations import Simulations, shapes
+from ..simulations.views import with_warning
 from . import _gather, _torch, chains
 from .sampler import problem, told
 

@@ -14,18 +14,10 @@ from .._base.types import RNG, Array, ArrayLike, Floats
 from ..bases import Basis
 from ..engine import Engine
 from ..regions import Region, Scores, Values
-from ..simulations import (
-    Simulations,
-    begin,
-    dropping_warning,
-    given,
-    is_ordinary,
-    passes,
-    shapes,
-    units,
-    without,
-)
+from ..simulations import Simulations, begin, dropping_warning, given, passes, shapes, units
+from ..simulations.boxes import is_ordinary
 from ..simulations.stored import Stored
+from ..simulations.views import without
 from . import comparing, families, fields, labellings, learned, mistakes, outliers, power, swaps
 from .advice import advise
 from .answers import CLEAR, Check, Family

@@ -8,8 +8,9 @@ from numpy.random import Generator
 
 from .._base.text import Estimate
 from ..ranks import held
-from ..simulations import Simulations, averaged, points_alone
+from ..simulations import Simulations
 from ..simulations.fields import Places
+from ..simulations.views import averaged, points_alone
 from .fields import MOST_CELLS, Field, blocks_of_cells
 from .parameters import Effects, measure
 from .statistics import adjusted, log_ratio

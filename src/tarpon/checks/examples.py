@@ -7,8 +7,9 @@ import numpy as np
 from .._base import arguments
 from .._base.arrays import Results, double, host, joined
 from .._base.types import Array, Floats, Ints
-from ..simulations import Simulations, chosen, on_host, passes, points_alone
+from ..simulations import Simulations, passes
 from ..simulations.fields import Places, blocks, places_of
+from ..simulations.views import chosen, on_host, points_alone
 from .fields import blocks_of_cells
 from .many_cells import Grid
 from .parameters import Effects

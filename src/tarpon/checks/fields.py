@@ -40,8 +40,9 @@ from .._base.text import Estimate
 from .._base.types import Array, Floats, Ints
 from ..bases import Bands, Basis, Fourier
 from ..regions import Region, Values, cut
-from ..simulations import Simulations, averaged, passes, points_alone
+from ..simulations import Simulations, passes
 from ..simulations.blocks import Block
+from ..simulations.views import averaged, points_alone
 from .labellings import Part
 from .many_cells import LARGE, SMALL, Grid, ManyCells, Runs
 

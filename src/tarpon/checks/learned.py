@@ -16,7 +16,8 @@ from typing import Protocol, runtime_checkable
 from numpy.random import Generator
 
 from .._base.types import Array, Floats
-from ..simulations import Simulations, points_alone
+from ..simulations import Simulations
+from ..simulations.views import points_alone
 from . import features
 from .flaws import Finding, Kind
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from .._base.arrays import double, host, namespace, single, to_device_of, zeros
 from .._base.types import Array, Floats, Ints
-from ..simulations import Simulations, passes, points_alone
+from ..simulations import Simulations, passes
 from ..simulations.blocks import Block
+from ..simulations.views import points_alone
 
 WIDTHS = 10.0  # interquartile widths from the median
 IN_SD = 13.5  # the same for normal points, in standard deviations

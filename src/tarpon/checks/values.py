@@ -23,8 +23,9 @@ from .._base.arrays import Results, double, host, namespace, to_device_of, zeros
 from .._base.text import Estimate
 from .._base.types import Array, Floats, Ints
 from ..ranks import proportion
-from ..simulations import Simulations, passes, points_alone
+from ..simulations import Simulations, passes
 from ..simulations.blocks import Block
+from ..simulations.views import points_alone
 
 MOST_VALUES = 12
 _N_LOOKS, _AT_ONCE = 8, 8  # groups of simulations that are looked at, and their size

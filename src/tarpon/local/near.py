@@ -26,8 +26,9 @@ from .._version import __version__
 from ..checks import Check, check
 from ..checks.findings import UNCORRELATED
 from ..checks.swaps import fewest_swaps
-from ..simulations import Simulations, chosen, equalised, fields, neighbours
+from ..simulations import Simulations, fields, neighbours
 from ..simulations.neighbours import Neighbours, Observation
+from ..simulations.views import chosen, equalised
 from . import words
 from .surroundings import Surroundings, surroundings
 

@@ -28,7 +28,8 @@ from ..checks.parameters import Effects, measure
 from ..checks.statistics import adjusted, standardise
 from ..checks.swaps import added, enough_swaps, needs_at_least
 from ..regions import HalfLines
-from ..simulations import Simulations, equalised, shapes
+from ..simulations import Simulations, shapes
+from ..simulations.views import equalised
 from . import words
 from .groups import features, groups, is_fine
 from .maps import Atlas, Curve, Map, tested

@@ -26,7 +26,8 @@ from .._base.types import RNG, Array, ArrayLike, Floats
 from ..engine import Run
 from ..ranks import proportion
 from ..regions import Region
-from ..simulations import Simulations, bound, equalised, passes, shapes, without
+from ..simulations import Simulations, bound, passes, shapes
+from ..simulations.views import equalised, without
 from .differences import difference
 from .labels import Labelling, labelled
 from .scores import applies_elsewhere, of_truths

@@ -7,7 +7,8 @@ from numpy.random import Generator
 
 from .._base.types import Array, Floats
 from ..local.groups import groups
-from ..simulations import Simulations, chosen, fields, neighbours, shapes
+from ..simulations import Simulations, fields, neighbours, shapes
+from ..simulations.views import chosen
 
 _N_ROUNDS, _TOGETHER = 37, 27  # permutations, 999 in all
 _MOST_LEADING = 4  # principal components of observations of many numbers

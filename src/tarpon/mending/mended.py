@@ -6,7 +6,8 @@ import numpy as np
 from numpy.random import Generator
 
 from .._base.types import Array
-from ..simulations import Simulations, chosen, on_host, redrawn, shapes
+from ..simulations import Simulations, shapes
+from ..simulations.views import chosen, on_host, redrawn
 from .fitting import Map
 
 FEWEST_KEPT = 10  # draws of a simulation

@@ -23,7 +23,8 @@ from ..engine import Run
 from ..sequential.bets import log_mean
 from ..sequential.floors import Floor
 from ..sequential.loglinear import LogLinearScore, fitted
-from ..simulations import Simulations, bound, chosen, equalised, passes, shapes
+from ..simulations import Simulations, bound, passes, shapes
+from ..simulations.views import chosen, equalised
 from . import words
 
 _FIRST, _GROWTH = 50, 1.5  # simulations before the first fit, and their growth to the next

@@ -22,7 +22,8 @@ from ..checks import Check, check
 from ..checks.flaws import Kind
 from ..checks.parameters import Parameter
 from ..checks.values import Few
-from ..simulations import Simulations, chosen, fields
+from ..simulations import Simulations, fields
+from ..simulations.views import chosen
 from . import domains, mended, repair_words
 from .domains import Domain
 from .fitting import Map, Step

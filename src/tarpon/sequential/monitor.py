@@ -17,15 +17,14 @@ from ..engine import Run
 from ..simulations import (
     Simulations,
     alerts,
-    bare,
     bound,
-    equalised,
     given,
     passes,
     shapes,
     units,
     warn_of_dropping,
 )
+from ..simulations.views import bare, equalised
 from ..simulations.weights import by_simulation
 from .adversaries import ADVERSARY, Adversary, Gambler
 from .bets import Stakes, Wealth, log_mean, radius, ranked

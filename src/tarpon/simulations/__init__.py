@@ -8,30 +8,18 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.random import Generator
 
 from .._base import arguments, arrays
 from .._base.arrays import joined
 from .._base.fingerprint import of_array
-from .._base.types import RNG, Array, ArrayLike, Floats, Ints
+from .._base.types import RNG, Array, ArrayLike, Floats
 from ..engine import Engine, Run
-from . import alerts, dropping, fields, neighbours, passes, shapes, units, weights
+from . import alerts, boxes, dropping, fields, neighbours, passes, shapes, units, weights
 from .blocks import Block
 from .dropping import Dropping
 from .stored import Stored
+from .views import AXES, HERE, along, chosen, equalised, points_alone, without_last
 from .weights import Draws
-
-_HERE = Run()
-_ORDINARY = 1e30  # above, or below one over it, parameters may need a unit
-_AXES = {
-    "samples": 1,
-    "theta": 0,
-    "x": 0,
-    "log_prob_samples": 1,
-    "log_prob_theta": 0,
-    "log_weights": 1,
-    "log_weights_theta": 0,
-}  # of each array the axis that counts the simulations
 
 
 @dataclass
@@ -115,7 +103,7 @@ class Simulations:
     _part_bytes: int = field(default=64 * 2**20, init=False)
     # The place of the first simulation among all, where these are a part of them.
     _start: int = field(default=0, init=False)
-    _run: Run = field(default=_HERE, init=False)
+    _run: Run = field(default=HERE, init=False)
     _known: _Known = field(default_factory=_Known, init=False)
 
     def __post_init__(self, offsets: ArrayLike | None) -> None:
@@ -123,7 +111,7 @@ class Simulations:
         if self.names is None:
             self._set(names=fields.axes(self.samples, self.theta))
         if offsets is not None or isinstance(self.samples, list | tuple):
-            self._set(**weights.dense({name: getattr(self, name) for name in _AXES}, offsets))
+            self._set(**weights.dense({name: getattr(self, name) for name in AXES}, offsets))
         samples, theta, shape = shapes.points(self.samples, self.theta)
         n_draws, n_sims, n_dims = samples.shape
         draws, truths = shapes.log_probs(
@@ -226,7 +214,7 @@ class Simulations:
 
     def width(self) -> Floats:
         """Return the sides of the box, 1 for parameters that never vary, `(n_dims,)`."""
-        return _width(self, self.box)
+        return boxes.width(self, self.box)
 
     def centres(self) -> Floats:
         """Return the mean of each simulation's points, truth and draws together."""
@@ -285,10 +273,10 @@ class Simulations:
                 passes.each(points_alone(self), "held", partial(passes.last_draws, n=n))
             )
             held = found["draws"].swapaxes(0, 1)
-        left = self._with(samples=_without_last(self.samples, n))
+        left = self._with(samples=without_last(self.samples, n))
         left._known.centres = None
         if self.log_prob_samples is not None:
-            left._set(log_prob_samples=_without_last(self.log_prob_samples, n))
+            left._set(log_prob_samples=without_last(self.log_prob_samples, n))
         return left, held
 
     def _hold_out_weighted(self, n: int) -> "tuple[Simulations, Array]":
@@ -328,7 +316,7 @@ class Simulations:
     @property
     def _by_name(self) -> dict[str, Any]:
         """The arrays that there are, by name."""
-        every = {name: getattr(self, name) for name in _AXES}
+        every = {name: getattr(self, name) for name in AXES}
         return {name: array for name, array in every.items() if array is not None}
 
     @property
@@ -349,10 +337,10 @@ class Simulations:
     def _part(self, where: slice) -> "Simulations":
         """Return a range of the simulations; what is stored is not read."""
         some = {
-            name: array.window(where) if isinstance(array, Stored) else _along(name, array, where)
+            name: array.window(where) if isinstance(array, Stored) else along(name, array, where)
             for name, array in self._by_name.items()
         }
-        part = self._with(_start=self._start + where.start, _run=_HERE, **some)
+        part = self._with(_start=self._start + where.start, _run=HERE, **some)
         part._known.centres = None
         return part
 
@@ -395,7 +383,7 @@ class Simulations:
             kept = {
                 name: array.keep(~invalid)
                 if isinstance(array, Stored)
-                else _along(name, array, valid)
+                else along(name, array, valid)
                 for name, array in self._by_name.items()
             }
             self._set(**kept, n_dropped=int(invalid.sum()))
@@ -410,7 +398,7 @@ class Simulations:
         self._known.box, self._known.sampled_box = (low, high), None
 
     def _refuse_too_large(self, low: Array, high: Array) -> None:
-        if not _ordinary(low, high):
+        if not boxes.ordinary(low, high):
             units.refuse_too_large((low, high), self.samples.dtype, self.names)
 
     def __repr__(self) -> str:
@@ -419,60 +407,6 @@ class Simulations:
             f"Simulations({self.n_sims} simulations, {self.draws} each, "
             f"{fields.described(self.shape)}{dropped})"
         )
-
-
-def _along(name: str, array: Array, which: Any) -> Array:
-    """Return some of the simulations of an array."""
-    return array[:, which] if _AXES[name] else array[which]
-
-
-def _without_last(array: Any, n: int) -> Any:
-    """Return the draws without the last `n`; what is stored is not read."""
-    if isinstance(array, Stored):
-        return array.first(array.shape[0] - n)
-    return array[:-n]
-
-
-def is_ordinary(sims: Simulations) -> bool:
-    """Return whether parameters in memory are of ordinary size, so that they need no unit."""
-    return sims._whole and sims._unit is None and _ordinary(*sims.box)
-
-
-def _ordinary(low: Array, high: Array) -> bool:
-    ends = np.abs(np.asarray([low, high], dtype=float))
-    width = np.subtract(high, low, dtype=float)
-    large, small = ends.max(initial=0.0), width[width > 0].min(initial=1.0)
-    return bool(large < _ORDINARY and small > 1 / _ORDINARY)
-
-
-def sampled_box(sims: Simulations) -> tuple[Array, Array]:
-    """Return the box of every truth and every draw, of some simulations if there are many.
-
-    Above 4 million numbers, it is that of all points of every n-th simulation, at least 16 of
-    them. Truths and draws enter alike, and the choice depends on the shape alone.
-    """
-    step, known = passes.sampling_step(sims), sims._known
-    if step == 1:
-        return sims.box
-    if known.sampled_box is None:
-        found = passes.sampled_box(points_alone(sims), step)
-        if not np.isfinite(found).all() and not known.checked:
-            sims._validate()
-        sims._refuse_too_large(*found)
-        known.sampled_box = found
-    return known.sampled_box
-
-
-def sampled_width(sims: Simulations) -> Floats:
-    """Return the sides of the sampled box, 1 for parameters that never vary, `(n_dims,)`."""
-    return _width(sims, sampled_box(sims))
-
-
-def _width(sims: Simulations, box: tuple[Array, Array]) -> Floats:
-    if not (sims._whole and sims._unit is None and _ordinary(*box)):
-        units.refuse_too_narrow(box, sims.samples.dtype, sims.names)
-    low, high = (np.asarray(corner, dtype=float) for corner in box)
-    return np.where(high > low, high - low, 1.0)
 
 
 def unit_of(sims: Simulations) -> Floats:
@@ -485,75 +419,10 @@ def dropping_warning(sims: Simulations) -> str | None:
     return sims._dropping.warning(sims.n_dropped, sims.n_sims) if sims.n_dropped else None
 
 
-def chosen(sims: Simulations, places: Ints) -> Simulations:
-    """Return some of the simulations; what is stored is not read."""
-    kept = np.zeros(sims.n_sims, dtype=bool)
-    kept[places] = True
-    some = {
-        name: array.keep(kept) if isinstance(array, Stored) else _along(name, array, places)
-        for name, array in sims._by_name.items()
-    }
-    part = sims._with(_run=_HERE, **some)
-    part._known.centres = part._known.box = part._known.sampled_box = None
-    if part._whole:
-        part._know_box(*shapes.pooled_box(part.samples, part.theta))
-    return part
-
-
-def on_host(sims: Simulations) -> Simulations:
-    """Return the simulations with all that is stored read, and all arrays in NumPy."""
-    here = sims._fetched()
-    here = here._with(
-        _run=_HERE,
-        **{name: np.asarray(arrays.host(array)) for name, array in here._by_name.items()},
-    )
-    here._know_box(*shapes.pooled_box(here.samples, here.theta))
-    return here
-
-
-def redrawn(sims: Simulations, samples: Array) -> Simulations:
-    """Return the simulations with other draws, equally weighted, and without log-densities."""
-    part = sims._with(
-        samples=samples,
-        log_prob_samples=None,
-        log_prob_theta=None,
-        log_weights=None,
-        log_weights_theta=None,
-    )
-    part._known.centres = None
-    part._know_box(*shapes.pooled_box(samples, part.theta))
-    return part
-
-
-def averaged(
-    sims: Simulations, samples: Array, theta: Array, starts: Sequence[Ints]
-) -> Simulations:
-    """Return simulations of fields with the averages of blocks of cells in place of cells.
-
-    Arguments:
-        sims: The simulations.
-        samples: The averages of the draws, `(n_draws, n_sims, n_blocks)`.
-        theta: Those of the truths, `(n_sims, n_blocks)`.
-        starts: Where blocks begin along each axis.
-    """
-    names = fields.blocks(sims.names, sims.shape, starts)
-    shape = tuple(map(len, starts))
-    part = sims._with(samples=samples, theta=theta, names=names, shape=shape)
-    part._known.centres = part._known.box = part._known.sampled_box = None
-    if part._whole:
-        part._know_box(*shapes.pooled_box(samples, theta))
-    return part
-
-
 def warn_of_dropping(sims: Simulations) -> None:
     """Warn if dropping depends on the simulations that were dropped."""
     if (warning := dropping_warning(sims)) is not None:
         warnings.warn(warning, stacklevel=3)
-
-
-def with_warning(sims: Simulations, said: str) -> Simulations:
-    """Return simulations of which every check warns."""
-    return sims._with(_warnings=(*sims._warnings, said))
 
 
 def warnings_of(sims: Simulations) -> tuple[str, ...]:
@@ -645,60 +514,3 @@ def digest(sims: Simulations) -> dict[str, Any]:
     }
     field = {"shape": sims.shape} if len(sims.shape) > 1 else {}
     return every | field | {"names": sims.names, "part_bytes": sims._part_bytes}
-
-
-def equalised(sims: Simulations, rng: Generator) -> Simulations:
-    """Return simulations whose draws weigh the same, where the truths' weights are not known.
-
-    Each draw is kept with the probability of its weight over the largest of its simulation.
-    """
-    if sims.log_weights is None or sims.log_weights_theta is not None:
-        return sims
-    equal = sims._with(
-        log_weights=weights.accepted(sims.log_weights, rng),
-        log_weights_theta=np.zeros(sims.n_sims, np.float32),
-        _resampled=True,
-    )
-    equal._known.centres = None
-    return equal
-
-
-def without(sims: Simulations, *names: str) -> Simulations:
-    """Return the simulations with the named arrays dropped, so that those are not read."""
-    return sims._with(**dict.fromkeys(names))
-
-
-def points_alone(sims: Simulations) -> Simulations:
-    """Return the simulations without observations and log-densities."""
-    return without(sims, "x", "log_prob_samples", "log_prob_theta")
-
-
-def densities_alone(sims: Simulations) -> Simulations:
-    """Return the simulations without observations and points."""
-    densities = sims._with(
-        samples=np.empty((sims.n_draws, sims.n_sims, 0)),
-        theta=np.empty((sims.n_sims, 0)),
-        x=None,
-        names=(),
-        shape=(0,),
-    )
-    densities._known.box, densities._known.centres = (np.empty(0), np.empty(0)), None
-    densities._known.sampled_box = None
-    return densities
-
-
-def bare(sims: Simulations) -> Simulations:
-    """Return a single simulation on the host, without draws of weight zero.
-
-    Weights that are all the same are dropped too.
-    """
-    on_host = {name: np.asarray(arrays.host(array)) for name, array in sims._by_name.items()}
-    alone = sims._with(**on_host)
-    if alone.log_weights is None:
-        return alone
-    there = np.flatnonzero(alone.log_weights[:, 0] > -np.inf)
-    alone._set(**{name: a[there] for name, a in alone._by_name.items() if _AXES[name] == 1})
-    own = alone.log_weights_theta
-    if own is not None and (alone.log_weights == own).all():
-        alone._set(log_weights=None, log_weights_theta=None)
-    return alone

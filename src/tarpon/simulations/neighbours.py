@@ -14,6 +14,7 @@ from .._base import arrays
 from .._base.arrays import Results, joined
 from .._base.types import Array, ArrayLike, Floats, Ints
 from . import fields, passes, shapes
+from .views import points_alone
 
 if TYPE_CHECKING:
     from . import Simulations
@@ -113,8 +114,6 @@ def _from_posterior(found: Results, samples: Floats) -> Floats:
 
 def summaries(sims: "Simulations") -> Results:
     """Return the `mean` and `sd` of the pooled points of each simulation, `(n_sims, n_dims)`."""
-    from . import points_alone
-
     return joined(passes.each(points_alone(sims), "summaries", _summaries))
 
 
@@ -136,8 +135,6 @@ def uninformed(sims: "Simulations") -> bool:
 
 def of_draws(sims: "Simulations", samples: Floats) -> Floats:
     """Return the means and log sds of draws alone, standardised, those of an observation last."""
-    from . import points_alone
-
     found = joined(passes.each(points_alone(sims), "of draws", _of_draws))
     mean = np.concatenate([found["mean"], samples.mean(axis=0)[None]])
     sd = np.concatenate([found["sd"], samples.std(axis=0)[None]])

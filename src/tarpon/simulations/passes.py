@@ -25,8 +25,6 @@ _T = TypeVar("_T")
 _BLOCK_BYTES = 4 * 2**20
 _DEVICE_BLOCK_BYTES = 128 * 2**20
 _AHEAD = 2  # pieces that are read from disk before they are needed
-_BOX_NUMBERS = 2**22  # up to so many, a box is that of all of them
-_SAMPLED_NUMBERS, _FEWEST_SAMPLED = 2**17, 16  # numbers and simulations of a sampled box
 
 
 class InvalidError(Exception):
@@ -152,24 +150,6 @@ def whole(sims: "Simulations", function: Callable[["Simulations"], Results]) -> 
     except InvalidError:
         shapes.refuse(_invalid(sims), "raise")
         raise
-
-
-def sampling_step(sims: "Simulations") -> int:
-    """Return which simulations a box is made of: every one, or every n-th if there are many."""
-    row = (sims.n_draws + 1) * max(sims.n_dims, 1)
-    if sims.n_sims * row <= _BOX_NUMBERS:
-        return 1
-    return max(1, sims.n_sims // max(_FEWEST_SAMPLED, _SAMPLED_NUMBERS // row))
-
-
-def sampled_box(sims: "Simulations", step: int) -> tuple[Array, Array]:
-    """Return the box of all points of every n-th simulation."""
-    if sims._whole:
-        return shapes.pooled_box(sims.samples[:, ::step], sims.theta[::step])
-    places = range(0, sims.n_sims, step)
-    some = (sims._part(slice(i, i + 1))._fetched() for i in places)
-    low, high = zip(*(shapes.pooled_box(one.samples, one.theta) for one in some), strict=True)
-    return np.minimum.reduce(low), np.maximum.reduce(high)
 
 
 def glimpses(sims: "Simulations", n_groups: int, n_each: int) -> "Iterator[Simulations]":

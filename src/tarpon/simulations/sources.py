@@ -118,9 +118,7 @@ class PlainZarr:
             if path.exists():
                 with path.open("rb") as file:
                     for start in range(0, os.fstat(file.fileno()).st_size, _AT_ONCE):
-                        os.posix_fadvise(
-                            file.fileno(), start, _AT_ONCE, os.POSIX_FADV_WILLNEED
-                        )
+                        os.posix_fadvise(file.fileno(), start, _AT_ONCE, os.POSIX_FADV_WILLNEED)
 
     def _places(self, key: tuple[slice, ...]) -> tuple[list[tuple[int, int]], list[range]]:
         """Return where slices start and stop, and which chunks they touch, axis by axis."""
