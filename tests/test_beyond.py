@@ -104,3 +104,16 @@ class TestFindings:
         assert outside.parameters == ("theta_0",)
         assert outside.size.value == beyond[:, 0].mean()
         assert outside.size.low > 4 * outside.expected == 4 * 2 / 101
+
+
+def test_no_combination_is_named_along_which_truths_cannot_scatter():
+    # Of 40 parameters, 30 truths span 30 combinations at most. The level is so high that exact
+    # posteriors fail, by chance in the family of combinations.
+    rng = np.random.default_rng(15)
+
+    def rare(*shape):
+        return np.where(rng.uniform(size=shape) < 0.03, rng.normal(size=shape), 0.0)
+
+    check = tarpon.check(rare(19, 30, 40), rare(30, 40), rng=0, n_swaps=99, level=0.5)
+    assert check.p_value < 0.5
+    assert Kind.COMBINATION not in {finding.kind for finding in check.findings}

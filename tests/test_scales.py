@@ -291,3 +291,15 @@ def test_the_exact_posterior_of_a_field_has_uniform_ranks():
         ranks = (scores[:, 1:] < scores[:, :1]).sum(axis=1)
         u = (ranks + np.random.default_rng(0).uniform(size=ranks.shape)) / 20
         assert min(kstest(column, "uniform").pvalue for column in u.T) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_fields_that_never_vary_at_a_scale_have_the_power_that_they_should(wrong):
+    rng = np.random.default_rng(0)
+    level = rng.normal(size=(21, 30, 1, 1)) + rng.normal(size=(30, 1, 1))
+    flat = level * np.ones((8, 8))
+    theta = flat[0] + wrong * rng.normal(size=(30, 8, 8))
+    finest = tarpon.check(flat[1:], theta, rng=0, n_swaps=19).evidence.bands[0]
+    assert finest.power.low <= finest.power.value <= finest.power.high
+    assert (finest.power.value > 1e6) == wrong
+    assert wrong or finest.power.value == 1

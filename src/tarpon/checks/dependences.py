@@ -228,11 +228,18 @@ def _drawn(rejected: Rejected, a: int, b: int, along: Floats) -> tuple[float, fl
 
 
 def combination(rejected: Rejected, p_value: float) -> list[Candidate]:
-    """Describe the combination of parameters whose width is farthest off."""
+    """Describe the combination of parameters whose width is farthest off.
+
+    None is named if swaps find one that is as far off too often: in as many parameters as
+    simulations, truths never scatter along some combination.
+    """
     sums, n_chosen = rejected.sums, len(rejected.sums.chosen)
     values, whiten = eigenvalues(sums.correlations, n_chosen)
-    extremes = standardise(np.log(np.maximum(values[:, [0, -1]], 1e-9)), len(values))[0] * [-1, 1]
-    widest = int(np.argmax(extremes))
+    logs = np.log(np.maximum(values[:, [0, -1]], 1e-9))
+    extremes = standardise(logs, len(values)) * [-1, 1]
+    widest = int(np.argmax(extremes[0]))
+    if (extremes[:, widest] >= extremes[0, widest]).mean() > rejected.level:
+        return []
     (product,) = matrices(sums.correlations[:1], n_chosen)
     _, axes = np.linalg.eigh(whiten.T @ product @ whiten)
     loads = whiten @ axes[:, -widest]

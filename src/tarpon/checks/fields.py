@@ -48,6 +48,7 @@ from .many_cells import LARGE, SMALL, Grid, ManyCells, Runs
 
 MOST_CELLS = 1024  # that are parameters of their own, and that are looked at one by one
 _MOST_BLOCKS = 256  # of cells that are parameters where there are more cells
+_LEAST_RATIO, _TINY = 1e-12, 1e-300  # ratios of power lie above it, and below one over it
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +120,16 @@ class Field:
         places = list(places)
         truths = scores[:, 0, places].astype(float)
         draws = self.of_draws(scores[..., places])
-        unit = np.maximum(draws.mean(axis=0), 1e-300)
+        unit = draws.mean(axis=0)
+        unit = np.where(unit > 0, unit, np.maximum(truths.mean(axis=0), _TINY))
         weight = 1 / np.maximum(((truths - draws) / unit).var(axis=0), 1e-12)
         a, b = (each / unit @ (weight / weight.sum()) for each in (truths, draws))
-        value = max(float(a.mean() / b.mean()), 1e-12)
-        error = float((a - value * b).std(ddof=1) / np.sqrt(len(a)) / b.mean())
-        reach = float(np.exp(1.96 * error / value))
+        top, bottom = float(a.mean()), float(b.mean())
+        if top == bottom == 0.0:  # as in bands of fields that never vary at that scale
+            return Estimate(1.0, 1.0, 1.0)
+        value = min(max(top / max(bottom, _TINY), _LEAST_RATIO), 1 / _LEAST_RATIO)
+        error = (a - value * b).std(ddof=1) / np.sqrt(len(a)) / max(top, value * bottom)
+        reach = float(np.exp(1.96 * error))
         return Estimate(value, value / reach, value * reach)
 
 

@@ -29,6 +29,7 @@ _MATTERS = 0.2  # the share of a wrong power from which on it is due to followin
 _STRICTER = 5  # times below the level, truths follow the mean differently
 _OPEN = 0.5  # the share of the mean in the power of a band below which the data say little
 _DIFFERENT = 0.01  # the p-value from which on errors of bands are not all the same
+_LARGEST_LOG = 30.0  # of ratios of power, where draws or truths have next to none
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ def limits(field: Field, n_swaps: int, level: float, rng: Generator) -> tuple[Fl
         else:
             played = (share > rng.uniform(size=(n_sims, 1))).argmax(axis=1)
         row[:] = field.power[every, played].sum(axis=0, dtype=float)
-    logs = np.log(np.maximum(rows, 1e-300) / np.maximum(total, 1e-300))
+    logs = np.log(np.maximum(rows, 1e-300)) - np.log(np.maximum(total, 1e-300))
+    logs = logs.clip(-_LARGEST_LOG, _LARGEST_LOG)
     centre, sd = logs.mean(axis=0), np.maximum(logs.std(axis=0), 1e-12)
     farthest = np.sort((abs(logs - centre) / sd).max(axis=1))
     reach = farthest[int(np.ceil(round((1 - level) * len(farthest), 9))) - 1]
