@@ -167,19 +167,19 @@ def _said(mistake: Mistake, names: str, worst: str) -> tuple[str, str]:
         case Cause.CLIPPED:
             return (
                 f"Clipped? {_percent(n['share'])} of the draws of {worst} are exactly "
-                f"{n['value']:.4g}, and no truth is",
+                f"{n['value']:z.4g}, and no truth is",
                 "Sample in an unbounded parameter, or reject draws outside the prior",
             )
         case Cause.LEAK:
             return (
                 f"Prior leak: {_percent(n['share'])} of the draws of {worst} lie outside "
-                f"[{n['low']:.4g}, {n['high']:.4g}], the range of all truths",
+                f"[{n['low']:z.4g}, {n['high']:z.4g}], the range of all truths",
                 "Compare the prior of the estimator with that of the truths",
             )
         case Cause.NARROW:
             return (
                 f"Prior too narrow? {_percent(n['share'])} of the truths of {worst} lie outside "
-                f"[{n['low']:.4g}, {n['high']:.4g}], the range of all draws",
+                f"[{n['low']:z.4g}, {n['high']:z.4g}], the range of all draws",
                 "Compare the prior of the estimator with that of the truths",
             )
         case Cause.BURN_IN:

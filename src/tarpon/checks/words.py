@@ -145,7 +145,8 @@ def _of_field(finding: Finding) -> str:
     size, direction = finding.size, finding.direction
     match finding.kind:
         case Kind.POWER:
-            return f"the draws have {size} of the power that they should"
+            much = "times" if size and size.value > 1 else "of"
+            return f"the draws have {size} {much} the power that they should"
         case Kind.SCALES:
             return f"{direction}, the truths scatter {size} times as widely as the draws"
         case Kind.PHASES if size:
