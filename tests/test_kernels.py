@@ -13,7 +13,7 @@ KERNELS = {
     _kernels: ["smaller_rows", "extent_rows"],
     _swap_kernels: [
         *("_key", "_n_below", "_place", "pack", "rank_ordered", "rank_packed", "rank_weighted"),
-        *("add_along", "add_moments", "add_values", "mean_moments"),
+        *("add_along", "add_moments", "add_values"),
     ],
 }
 N_COLUMNS = _kernels.N_COLUMNS

@@ -52,16 +52,11 @@ def _in_order(numbers: Array, order: Array) -> Array:
 
 def add_moments(scores: Array, slots: Array, moments: Array, sums: Array) -> None:
     """Add the moments of the normal scores of the points that play the truth, per score."""
-    values = np.stack(_moments(scores, moments), axis=2)
+    values = np.stack(moments_of(scores, moments), axis=2)
     add_values(values.reshape(*scores.shape[:2], -1), slots, sums.reshape(len(slots), -1))
 
 
-def mean_moments(scores: Array, moments: Array) -> Array:
-    """Return the moments of normal scores `(n_sims, n_all, n_scores)`, averaged over the last."""
-    return np.stack([moment.mean(axis=2) for moment in _moments(scores, moments)], axis=2)
-
-
-def _moments(t: Array, moments: Array) -> tuple[Array, Array, Array, Array]:
+def moments_of(t: Array, moments: Array) -> tuple[Array, Array, Array, Array]:
     """Return the four moments of normal scores, even or odd polynomials of them."""
     shift, width, skew, tails = moments
     q = t * t
@@ -75,7 +70,7 @@ def _moments(t: Array, moments: Array) -> tuple[Array, Array, Array, Array]:
 
 def add_along(scores: Array, slots: Array, moments: Array, along: Array, sums: Array) -> None:
     """Add the first two moments of normal scores, each times numbers of its simulation."""
-    both = np.stack(_moments(scores, moments)[:2], axis=2)[:, :, :, None]
+    both = np.stack(moments_of(scores, moments)[:2], axis=2)[:, :, :, None]
     values = both * along[:, None, None]
     add_values(values.reshape(*scores.shape[:2], -1), slots, sums.reshape(len(slots), -1))
 

@@ -170,29 +170,6 @@ def add_moments(scores: Array, slots: Array, moments: Array, sums: Array) -> Non
 
 
 @compiled
-def mean_moments(scores: Array, moments: Array, means: Array) -> None:
-    c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
-    c31, c33 = moments[2, 1], moments[2, 3]
-    c40, c42, c44 = moments[3, 0], moments[3, 2], moments[3, 4]
-    for i in range(scores.shape[0]):
-        for j in range(scores.shape[1]):
-            row = scores[i, j]
-            t1, t2, t3, t4 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-            for k in range(_index(row.size)):
-                t = row[k]
-                q = t * t
-                t1 += t
-                t2 += q
-                t3 += q * t
-                t4 += q * q
-            n = np.float32(row.size)
-            means[i, j, 0] = c1 * t1 / n
-            means[i, j, 1] = c20 + c22 * t2 / n
-            means[i, j, 2] = (c31 * t1 + c33 * t3) / n
-            means[i, j, 3] = c40 + (c42 * t2 + c44 * t4) / n
-
-
-@compiled
 def add_along(scores: Array, slots: Array, moments: Array, along: Array, sums: Array) -> None:
     c1, c20, c22 = moments[0, 1], moments[1, 0], moments[1, 2]
     for i in range(slots.shape[1]):

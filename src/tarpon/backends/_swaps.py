@@ -19,6 +19,7 @@ from . import _few_swaps
 _FEW_ADDED, _FEW_RANKED = 2**22, 2**22
 _ROWS_SHARED = 128
 _CACHED, _SIMS_CACHED = 2**18, 128  # numbers, and simulations, that a cache holds
+_CACHED_MEANS = 2**16  # numbers whose moments a cache holds
 
 
 def pool(truths: Array, draws: Array, place: Ints) -> Array:
@@ -198,15 +199,19 @@ def add_moments(scores: Array, slots: Array, moments: Array, sums: Array) -> Non
 
 
 def mean_moments(scores: Array, moments: Array) -> Array:
-    """Return the moments of normal scores `(n_sims, n_all, n_scores)`, averaged over the last."""
-    if 8 * scores.size < _FEW_ADDED:
-        return _few_swaps.mean_moments(scores, moments)
-    from . import _swap_kernels
+    """Return the moments of normal scores `(n_sims, n_all, n_scores)`, averaged over the last.
 
-    means = np.zeros((*scores.shape[:2], len(moments)), np.float32)
+    In NumPy at any size: compiling takes longer than it would save.
+    """
+    share = np.full(scores.shape[2], 1 / scores.shape[2], np.float32)
+    means = np.empty((*scores.shape[:2], len(moments)), np.float32)
+    step = max(1, _CACHED_MEANS // scores[0].size)
 
     def run(first: int, last: int) -> None:
-        _swap_kernels.mean_moments(scores[first:last], moments, means[first:last])
+        for start in range(first, last, step):
+            some = slice(start, min(start + step, last))
+            for m, values in enumerate(_few_swaps.moments_of(scores[some], moments)):
+                means[some, :, m] = values @ share
 
     over_ranges(run, len(scores), 8 * scores.nbytes)
     return means

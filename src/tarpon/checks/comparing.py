@@ -177,7 +177,8 @@ class Energy:
         sd = truth.std(axis=0)
         sd = np.where(sd > 0, sd, 1.0)
         centred = (truth - truth.mean(axis=0)) / sd
-        _, lengths, axes = np.linalg.svd(centred / np.sqrt(len(truth)), full_matrices=False)
+        with threads.one_thread_each():  # quicker, for so few
+            _, lengths, axes = np.linalg.svd(centred / np.sqrt(len(truth)), full_matrices=False)
         return cls(sd, axes.T, np.sqrt(lengths**2 + _RIDGE), truths)
 
     def measure(self, sims: Simulations) -> Results:
@@ -192,25 +193,33 @@ class Energy:
         share: Floats = np.ones(draws.shape[:2])
         if block.weighted:
             share = weights.relative(host(block.log_weights)[1:])
-        from_truth = _weighted(self._distance(draws, truth), share)
-        return {"energy": from_truth - self._apart(draws, share, near=block.weighted) / 2}
+        places = self._placed(draws - truth)
+        apart = _apart(places, share, near=block.weighted)
+        return {"energy": _weighted(_lengths(places), share) - apart / 2}
 
-    def _apart(self, draws: Array, share: Floats, *, near: bool) -> Floats:
-        """Return the mean distance of draws from draws that are near or far in their order."""
-        step = 1 if near else max(1, len(draws) // (2 * _N_LAGS))
-        lags = [lag for k in range(_N_LAGS) if (lag := (k + 1) * step) < len(draws)]
-        pairs = [(draws[lag:], draws[:-lag], share[lag:] * share[:-lag]) for lag in lags]
-        distances = np.concatenate([self._distance(a, b) for a, b, _ in pairs])
-        return _weighted(distances, np.concatenate([both for _, _, both in pairs]))
+    def _placed(self, gaps: Array) -> Array:
+        """Return differences of points as vectors of the length that is their distance."""
+        gaps = gaps / to_device_of(self.sd, gaps)
+        axes = to_device_of(self.axes, gaps)
+        along = gaps @ axes
+        places = along / to_device_of(self.lengths, gaps)
+        if self.axes.shape[0] == self.axes.shape[1]:
+            return places
+        off = (gaps - along @ axes.T) / _RIDGE**0.5  # where no truth lies
+        return namespace(gaps).concatenate([places, off], axis=-1)
 
-    def _distance(self, a: Array, b: Array) -> Floats:
-        gap = (a - b) / to_device_of(self.sd, a)
-        axes = to_device_of(self.axes, gap)
-        along = gap @ axes
-        square = ((along / to_device_of(self.lengths, gap)) ** 2).sum(-1)
-        if self.axes.shape[0] > self.axes.shape[1]:  # no truth lies off the axes
-            square = square + ((gap - along @ axes.T) ** 2).sum(-1) / _RIDGE
-        return np.asarray(host(namespace(gap).sqrt(square)))
+
+def _apart(places: Array, share: Floats, *, near: bool) -> Floats:
+    """Return the mean distance of draws from draws that are near or far in their order."""
+    step = 1 if near else max(1, len(places) // (2 * _N_LAGS))
+    lags = [lag for k in range(_N_LAGS) if (lag := (k + 1) * step) < len(places)]
+    distances = np.concatenate([_lengths(places[lag:] - places[:-lag]) for lag in lags])
+    return _weighted(distances, np.concatenate([share[lag:] * share[:-lag] for lag in lags]))
+
+
+def _lengths(vectors: Array) -> Floats:
+    """Return the lengths of vectors along the last axis."""
+    return np.asarray(host(namespace(vectors).einsum("ijk,ijk->ij", vectors, vectors) ** 0.5))
 
 
 def _weighted(distances: Floats, share: Floats) -> Floats:

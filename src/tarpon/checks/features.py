@@ -5,6 +5,7 @@ test on them is exact.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -22,6 +23,7 @@ _ROUNDING = 1e-6  # the relative size below which differences are taken for roun
 _CLEAR = 3  # times the noise from which a feature goes with a posterior mean
 _MOST_GUIDING = 64  # directions of posterior means that data are compared with
 _ROW_BYTES = 16 * 2**20
+_FEW = 2**24  # numbers for which one thread is quicker than several that wait for each other
 _FEWEST_ROWS = 16  # that are read together, or a sketch of wide data would take too long
 _DATA = "observations `x` (or `summary(x)`)"
 # Of data with so many columns, and no more rows or bytes, rows are multiplied with each other.
@@ -129,9 +131,11 @@ def features(data: Array | None, centres: Floats, n_chosen: int, rng: Generator)
         rng: The generator of sketches and waves.
     """
     means = _standard_or_zero(centres)
-    found = _of_means(means) if data is None else _of_data(data, means, rng)
-    plain, share, guides, columns, principal = found
-    telling = _telling(plain, means)
+    n_numbers = means.size + (0 if data is None else prod(data.shape))
+    with threads.one_thread_each() if n_numbers < _FEW else nullcontext():
+        found = _of_means(means) if data is None else _of_data(data, means, rng)
+        plain, share, guides, columns, principal = found
+        telling = _telling(plain, means)
     pairs = _pairs(telling, _n_products(plain.shape[1], n_chosen))
     products: Floats = plain[:, pairs[:, 0]] * plain[:, pairs[:, 1]]
     # The square of a column with two values is constant, or would be without rounding.
@@ -171,9 +175,10 @@ def _of_data(data: Array, means: Floats, rng: Generator) -> _Plain:
         flat = np.asarray(data, dtype=float).reshape(data.shape[0], -1)
         plain, columns = _standard(shapes.finite(_DATA, flat))
         guides = plain @ _shrunk(plain.T @ guiding, len(plain))
-        return plain, np.ones(plain.shape[1]), _beyond(guides @ back, means), columns, False
+        beyond = _beyond(guides @ back, means, guiding)
+        return plain, np.ones(plain.shape[1]), beyond, columns, False
     plain, kept = _standard(plain)
-    return plain, share[kept], _beyond(guides @ back, means), kept, True
+    return plain, share[kept], _beyond(guides @ back, means, guiding), kept, True
 
 
 def _leading(means: Floats) -> tuple[Floats, Floats]:
@@ -212,10 +217,9 @@ def _shrunk(products: Floats, n_rows: int, moments: Floats | None = None) -> Flo
     return products * kept * variance / (1 + variance)
 
 
-def _beyond(guides: Floats, means: Floats) -> Floats:
-    """Return what guides say beyond the posterior means, standardised."""
-    (known, _), rest = _leading(means), guides
-    known = known[:, : max(1, len(means) // 5)]
+def _beyond(guides: Floats, means: Floats, leading: Floats) -> Floats:
+    """Return what guides say beyond posterior means, and their leading ones, standardised."""
+    known, rest = leading[:, : max(1, len(means) // 5)], guides
     if known.size:
         rest = rest - known @ np.linalg.lstsq(known, rest, rcond=1e-6)[0]
     own = (means * rest).sum(axis=0) / np.maximum((means**2).sum(axis=0), 1e-300)
