@@ -33,6 +33,12 @@ def pooled_ranks(scores, n_points, played):
     return _swaps.pooled_scores(scores, n_points, played, np.arange(n_points, dtype="f4"))
 
 
+def between(table, ranks):
+    """Return the numbers of ranks, the mean of two for those between."""
+    low, high = (table[of(ranks).astype(int)] for of in (np.floor, np.ceil))
+    return np.float32(0.5) * (low + high)
+
+
 def weighted_ranks(scores, weights, played, n_levels):
     return _swaps.weighted_scores(scores, weights, played, np.arange(n_levels, dtype="f4"))
 
@@ -65,10 +71,10 @@ class TestPooledRanks:
         ranks, _ = pooled_ranks(scores, 30, played)
         found, _ = _swaps.pooled_scores(scores, 30, played, table)
         assert (found.dtype, found.shape) == (np.float32, scores.shape)
-        np.testing.assert_array_equal(found, table[ranks.astype(int)])
+        np.testing.assert_array_equal(found, between(table, ranks))
         levels, _ = weighted_ranks(scores, weights, played, 30)
         found, _ = _swaps.weighted_scores(scores, weights, played, table)
-        np.testing.assert_array_equal(found, table[levels.astype(int)])
+        np.testing.assert_array_equal(found, between(table, levels))
 
     @pytest.mark.parametrize("n_threads", ["1", "2", "3"])
     @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -85,11 +91,10 @@ class TestPooledRanks:
         np.testing.assert_array_equal(weighted, ranks)
 
     @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i8"])
-    def test_the_earlier_of_equal_scores_ranks_lower(self, dtype):
+    def test_equal_scores_share_the_middle_of_their_ranks(self, dtype):
         scores = np.random.default_rng(0).integers(4, size=(6, 25, 3)).astype(dtype)
         ranks, tied = pooled_ranks(scores, 25, none_played(6))
-        expected = np.argsort(np.argsort(scores, axis=1, kind="stable"), axis=1, kind="stable")
-        np.testing.assert_array_equal(ranks, expected)
+        np.testing.assert_array_equal(ranks, rankdata(scores, axis=1) - 1)
         assert (tied == 3).all()
 
     @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -526,18 +531,15 @@ def few_parts(n_sims, n_draws, seed=1):
 
 def ranked(scores, weights):
     """Return ranks of scores `(n_points, n_scores)`, and in how many each point is tied."""
-    ranks, tied = np.zeros(scores.shape, int), np.zeros(len(scores), int)
+    ranks, tied = np.zeros(scores.shape), np.zeros(len(scores), int)
+    heavy, n_levels = (np.ones(len(scores)), len(scores)) if weights is None else (weights, 1000)
     for k, column in enumerate(scores.T):
-        before = np.arange(len(column))
         for j, own in enumerate(column):
-            below = (column < own) | ((column == own) & (before < j))
-            if weights is None:
-                ranks[j, k] = below.sum()
-                tied[j] += (column == own).sum() > 1
-            else:
-                level = (weights[below].sum() + weights[j] / 2) / weights.sum()
-                ranks[j, k] = min(int(1000 * level), 999)
-                tied[j] += weights[j] > 0 and ((column == own) & (weights > 0)).sum() > 1
+            same = column == own
+            middle = heavy[column < own].sum() + heavy[same].sum() / 2
+            middle *= n_levels / heavy.sum()
+            ranks[j, k] = min((np.ceil(middle) - 1 + np.floor(middle)) / 2, n_levels - 1)
+            tied[j] += heavy[j] > 0 and (same & (heavy > 0)).sum() > 1
     return ranks, tied
 
 
@@ -547,11 +549,11 @@ class ByHand:
     def __init__(self, sims, parts, features, chosen, n_swaps, seed, block_bytes):
         seed = int(np.random.default_rng(seed).integers(2**63))
         self.table = statistics.components(1000 if sims.weighted else sims.n_draws + 1)
-        self.table = self.table.astype(float)
+        self.polynomials = statistics.polynomials(self.table).astype(float)
         self.features, self.chosen = features, chosen
         self.n_rows, self.n_sims, n_dims = n_swaps + 1, sims.n_sims, sims.n_dims
         self.moments, self.truths = {}, {name: [] for name in parts}
-        self.ties, self.own_weights = np.zeros(self.n_rows), []
+        self.ties, self.own_shares = np.zeros(self.n_rows), []
         # Normal scores and widths of whoever plays the truth, and what errors are followed along.
         self.scores = np.zeros((self.n_rows, self.n_sims, n_dims))
         self.widths, self.along_of = np.zeros_like(self.scores), np.zeros((self.n_sims, 3, n_dims))
@@ -563,25 +565,28 @@ class ByHand:
             slots = np.concatenate([block.truth[None], block.labels(n_swaps, label)])
             for i, where in enumerate(range(block.where.start, block.where.stop)):
                 weights = block.weights[:, i] if sims.weighted else None
-                if sims.weighted:
-                    self.own_weights.append(weights[block.truth[i]] / weights.sum())
                 self.along_of[where, 2] = np.log(sd(block.points[:, i].astype(float), weights))
                 for name, part in parts.items():
                     scores = part.region.scores(block)[:, i]
+                    if name == "total":
+                        same = scores.ravel() == scores.ravel()[block.truth[i]]
+                        heavy = np.ones(len(same)) if weights is None else weights
+                        self.own_shares.append(heavy[same].sum() / heavy.sum())
                     found = ranked(scores.reshape(len(scores), -1), weights)
                     self.add(name, part.pooled, found, slots[:, i], where)
 
     def add(self, name, pooled, found, slots, where):
         for b, slot in enumerate(slots):
             ranks, tied = found[0][slot], found[1][slot]
-            moments = self.table[ranks].T
+            normal = between(self.table[:, 0], ranks)
+            moments = self.polynomials @ normal ** np.arange(5)[:, None]
             moments = moments.mean(axis=1, keepdims=True) if pooled else moments
             sums = self.moments.setdefault(name, np.zeros((self.n_rows, *moments.shape)))
             sums[b] += moments
             if b == 0:
                 self.truths[name].append(ranks)
             if name == "marginals":
-                self.scores[b, where], self.widths[b, where] = self.table[ranks, :2].T
+                self.scores[b, where], self.widths[b, where] = moments[:2]
                 self.ties[b] += tied
 
     @property
@@ -726,12 +731,9 @@ class TestSumsByHand:
         assert list(found.ranks) == ["total"]
         assert not found.measured
         ranks, middle = found.ranks["total"], np.array(wanted.truths["total"])[:, 0]
-        if not sims.weighted:
-            np.testing.assert_array_equal(ranks, middle)
-        else:
-            reach = 500 * np.array(wanted.own_weights)
-            assert (abs(ranks - middle) <= reach + 1).all()
-            assert (ranks != middle).any()
+        reach = len(wanted.table) / 2 * np.array(wanted.own_shares)
+        assert (abs(ranks - middle) <= reach + sims.weighted).all()
+        assert (ranks != middle).any() == (sims.weighted or wanted.ties.any())
 
 
 def every_sum(sums):
@@ -970,7 +972,9 @@ def test_sums_on_the_host_are_the_same():
             np.testing.assert_array_equal(there, here)
 
 
-class TestSpread:
+class TestRanksOfTruths:
+    table = np.arange(1000, dtype="f4")
+
     def spread(self, ranks, seed=0):
         n = len(ranks)
         own = np.log(np.where(np.arange(n) % 2, 2.0, 5.0))
@@ -979,7 +983,26 @@ class TestSpread:
             log_weights=np.log(np.full((3, n), 5 / 3)), log_weights_theta=own,
         )  # fmt: skip
         block = next(sims.blocks()).hidden(np.random.default_rng(1))
-        return labellings._spread(ranks, block, 1000, np.random.default_rng(seed))
+        numbers = -1.0 - np.tile(np.arange(4), (n, 1))
+        numbers[np.arange(n), block.truth] = ranks
+        return labellings._ranks(numbers, block, self.table, np.random.default_rng(seed))
+
+    @pytest.mark.parametrize(("n_same", "first"), [(1, 0), (2, 0), (3, 2), (4, 1), (5, 0)])
+    def test_ranks_of_ties_are_uniform_over_all_of_theirs(self, n_same, first):
+        n = 20_000
+        sims = Simulations(np.zeros((5, n, 1)), np.zeros((n, 1)))
+        block = next(sims.blocks(2**30)).hidden(np.random.default_rng(1))
+        ranks = np.arange(6, dtype=float)
+        ranks[first : first + n_same] = ranks[first : first + n_same].mean()
+        numbers = np.array([np.roll(ranks, truth - first) for truth in block.truth])
+        table, rng = np.arange(6, dtype="f4"), np.random.default_rng(0)
+        found = np.bincount(labellings._ranks(numbers, block, table, rng), minlength=6)
+        assert found[:first].sum() + found[first + n_same :].sum() == 0
+        # Each is within six standard errors of its share: false alarm 2e-9 each.
+        share = 1 / n_same
+        assert abs(found[first : first + n_same] / n - share).max() <= 6 * np.sqrt(
+            share * (1 - share) / n
+        )
 
     def test_spread_goes_over_the_weight_of_the_truth_and_no_further(self):
         ranks = np.full(40_000, 500)

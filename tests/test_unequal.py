@@ -406,7 +406,7 @@ class TestWeightedRanks:
         weights = np.array([[4.0, 2.0, 1.0, 3.0]])
         nothing = np.empty((1, 0), int)
         ranks, tied = weighted_scores(scores, weights, nothing, levels(1000))
-        assert ranks[0, :, 0].tolist() == [800, 100, 250, 450]
+        assert ranks[0, :, 0].tolist() == [799.5, 99.5, 399.5, 399.5]  # each between two levels
         assert tied[0].tolist() == [0, 0, 1, 1]
         assert (ranks.dtype, tied.dtype) == (np.float32, np.int32)
 
@@ -419,9 +419,9 @@ class TestWeightedRanks:
         for i, e, k in np.ndindex(5, 4, 2):
             own = scores[i, 8 + e, k]
             others = np.delete(np.arange(8), played[i, e])
-            earlier = (scores[i, others, k] == own) & (others < played[i, e])
-            below = weights[i, others][(scores[i, others, k] < own) | earlier].sum()
-            level = (below + weights[i, played[i, e]] / 2) / weights[i].sum()
+            below = weights[i, others][scores[i, others, k] < own].sum()
+            same = weights[i, others][scores[i, others, k] == own].sum()
+            level = (below + (same + weights[i, played[i, e]]) / 2) / weights[i].sum()
             assert ranks[i, 8 + e, k] == int(1000 * level)
             assert tied[i, 8 + e] == tied[i, played[i, e]]
 

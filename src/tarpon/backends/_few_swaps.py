@@ -8,7 +8,9 @@ from .._base.types import Array
 def rank(columns: Array, weights: Array, played: Array, table: Array) -> tuple[Array, Array]:
     """Rank all points of every simulation by the weight below them; also count ties.
 
-    Ranks of unweighted points are those of points with weight one.
+    The level of points with equal scores is that of the middle of their weight, and their number
+    the mean of two where it lies between levels. Ranks of unweighted points are those of points
+    with weight one. What is after the first points has the weight of the point that it replaces.
 
     Arguments:
         columns: Scores of shape `(n_sims, n_scores, n_all)`.
@@ -17,32 +19,39 @@ def rank(columns: Array, weights: Array, played: Array, table: Array) -> tuple[A
         table: The number that stands for each level, `(n_levels,)`.
     """
     n_points, n_levels = weights.shape[1], len(table)
-    # Points with equal scores are in the order of their places, new ones before what they replace.
     new = np.arange(columns.shape[2]) >= n_points
     places = np.concatenate([np.tile(np.arange(n_points), (len(played), 1)), played], axis=1)
-    sorted_by = np.broadcast_to((2 * places - new)[:, None], columns.shape), columns
-    order = np.lexsort(sorted_by, axis=2)
     own = np.take_along_axis(weights, places, axis=1)
+    order = np.argsort(columns, axis=2, kind="stable")
     heavy = _in_order(np.where(new, 0.0, own), order)
+    run, start, stop = _runs(np.take_along_axis(columns, order, axis=2))
+    after = heavy.cumsum(axis=2).ravel()
+    ends = ((after - heavy.ravel())[start] + after[stop])[run].reshape(heavy.shape)
 
-    below = np.empty(columns.shape)
-    np.put_along_axis(below, order, heavy.cumsum(axis=2) - heavy, axis=2)
+    twice = np.empty(columns.shape)
+    np.put_along_axis(twice, order, ends, axis=2)
     there = np.take_along_axis(columns, played[:, None], axis=2)
-    replaced = np.where(there < columns[..., n_points:], own[:, None, n_points:], 0.0)
-    below[..., n_points:] -= replaced
-    per_weight = n_levels / np.cumsum(weights, axis=1)[:, -1, None, None]
-    levels = ((below + 0.5 * own[:, None]) * per_weight).astype(np.int64)
-    found = table[np.clip(levels, 0, n_levels - 1)].swapaxes(1, 2)
+    extra = columns[..., n_points:]
+    side = (there > extra).astype(float) - (there < extra)
+    twice[..., n_points:] += side * own[:, None, n_points:]
+    middle = 0.5 * twice * (n_levels / np.cumsum(weights, axis=1)[:, -1, None, None])
+    levels = np.stack([np.ceil(middle) - 1, np.floor(middle)]).astype(np.int64)
+    low, high = table[levels.clip(0, n_levels - 1)]
+    found = (np.float32(0.5) * (low + high)).swapaxes(1, 2)
 
-    ordered = np.take_along_axis(columns, order, axis=2)
-    starts = np.ones(columns.shape, bool)
-    starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    run = starts.cumsum() - 1
     several = np.bincount(run, weights=(heavy > 0).ravel())[run].reshape(heavy.shape) > 1
     tied = np.empty(columns.shape, bool)
     np.put_along_axis(tied, order, several & (heavy > 0), axis=2)
     n_tied = tied.sum(axis=1, dtype=np.int32)
     return np.ascontiguousarray(found), np.take_along_axis(n_tied, places, axis=1)
+
+
+def _runs(ordered: Array) -> tuple[Array, Array, Array]:
+    """Return the run of equal numbers that each is in, and where runs begin and end, all flat."""
+    begins = np.ones(ordered.shape, bool)
+    begins[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    start = np.flatnonzero(begins)
+    return begins.cumsum() - 1, start, np.append(start[1:], ordered.size) - 1
 
 
 def _in_order(numbers: Array, order: Array) -> Array:

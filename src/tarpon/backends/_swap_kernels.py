@@ -1,5 +1,7 @@
 """The compiled loops of `_swaps`."""
 
+from typing import Any
+
 import numpy as np
 
 from .._base.compiling import compiled
@@ -13,17 +15,18 @@ _index = np.uint64
 
 
 @compiled
-def _place(column: Array, order: Array, score: float, played: int) -> int:
-    """Return the number of points that score less, or the same and precede the played point."""
+def _equal(column: Array, order: Array, score: float) -> tuple[int, int]:
+    """Return where points with a score begin and end in the order of all."""
     low, high = 0, order.size
     while low < high:
         middle = (low + high) // 2
-        other = column[order[middle]]
-        if other < score or (other == score and order[middle] < played):
+        if column[order[middle]] < score:
             low = middle + 1
         else:
             high = middle
-    return low
+    while high < order.size and column[order[high]] == score:
+        high += 1
+    return low, high
 
 
 @compiled
@@ -40,13 +43,28 @@ def _n_below(keys: Array, key: int) -> int:
 
 
 @compiled
+def _between(table: Array, middle: float) -> Any:
+    """Return the number of the level that contains a middle, the mean of two if it is between."""
+    last = table.size - 1
+    low, high = int(np.ceil(middle)) - 1, int(middle)
+    low, high = min(max(low, 0), last), min(max(high, 0), last)
+    return np.float32(0.5) * (table[low] + table[high])
+
+
+@compiled
+def _middle(table: Array, start: int, stop: int) -> Any:
+    """Return the number of the middle of the ranks from `start` to before `stop`."""
+    return np.float32(0.5) * (table[(start + stop - 1) // 2] + table[(start + stop) // 2])
+
+
+@compiled
 def rank_weighted(
     columns: Array, order: Array, weights: Array, played: Array, table: Array, found: Array,
     tied: Array,
 ) -> None:  # fmt: skip
     """Rank ordered points by the weight below them."""
     n_sims, n_scores, n_all = columns.shape
-    n_points, n_levels = weights.shape[1], table.size
+    n_points = weights.shape[1]
     below = np.zeros(n_points + 1)
     for i in range(n_sims):
         weight = weights[i]
@@ -54,25 +72,26 @@ def rank_weighted(
             column, at = columns[i, k], order[i, k]
             for j in range(n_points):
                 below[j + 1] = below[j] + weight[at[j]]
-            per_weight = n_levels / below[n_points]
+            per_weight = table.size / below[n_points]
             start = 0
             while start < n_points:
                 stop, heavy = start, 0
                 while stop < n_points and column[at[stop]] == column[at[start]]:
                     heavy += weight[at[stop]] > 0
                     stop += 1
+                number = _between(table, 0.5 * (below[start] + below[stop]) * per_weight)
                 for j in range(start, stop):
                     e = at[j]
-                    middle = (below[j] + 0.5 * weight[e]) * per_weight
-                    found[i, e, k] = table[min(int(middle), n_levels - 1)]
+                    found[i, e, k] = number
                     tied[i, e] += heavy > 1 and weight[e] > 0
                 start = stop
             for e in range(n_points, n_all):
                 p = played[i, e - n_points]
-                others = below[_place(column, at, column[e], p)]
-                others -= weight[p] if column[p] < column[e] else 0.0
-                middle = (others + 0.5 * weight[p]) * per_weight
-                found[i, e, k] = table[min(max(int(middle), 0), n_levels - 1)]
+                start, stop = _equal(column, at, column[e])
+                twice = below[start] + below[stop]
+                if column[p] != column[e]:  # what it replaces is no longer there
+                    twice += -weight[p] if column[p] < column[e] else weight[p]
+                found[i, e, k] = _between(table, 0.5 * twice * per_weight)
         for e in range(n_points, n_all):
             tied[i, e] = tied[i, played[i, e - n_points]]
 
@@ -100,25 +119,30 @@ def rank_packed(
 ) -> None:
     """Rank points in single precision by their sorted keys."""
     n_sims, n_scores, n_all = bits.shape
-    n_points, low = keys.shape[2], np.uint64(0xFFFFFFFF)
+    n_points, low, half = keys.shape[2], np.uint64(0xFFFFFFFF), np.uint64(32)
     for i in range(n_sims):
         for k in range(n_scores):
-            ordered = keys[i, k]
-            before = ~ordered[0]
-            for j in range(n_points):
-                key = ordered[j]
-                place = key & low
-                found[i, place, k] = table[j]
-                if (key ^ before) >> np.uint64(32) == 0:
-                    tied[i, place] += 1
-                    if j == 1 or (ordered[j - 2] ^ before) >> np.uint64(32) != 0:
-                        tied[i, before & low] += 1
-                before = key
+            ordered, start = keys[i, k], 0
+            while start < n_points:
+                stop = start + 1
+                while stop < n_points and (ordered[stop] ^ ordered[start]) >> half == 0:
+                    stop += 1
+                number = _middle(table, start, stop)
+                for j in range(start, stop):
+                    place = ordered[j] & low
+                    found[i, place, k] = number
+                    tied[i, place] += stop - start > 1
+                start = stop
             for e in range(n_points, n_all):
-                p = played[i, e - n_points]
-                key = _key(bits[i, k, e], p)
-                below = _n_below(ordered, key)
-                found[i, e, k] = table[below - (_key(bits[i, k, p], p) < key)]
+                first = _key(bits[i, k, e], 0)
+                own = _key(bits[i, k, played[i, e - n_points]], 0)
+                start = _n_below(ordered, first)
+                stop = start
+                while stop < n_points and (ordered[stop] ^ first) >> half == 0:
+                    stop += 1
+                start -= int(own < first)
+                stop += int(own > first)
+                found[i, e, k] = _middle(table, start, stop)
         for e in range(n_points, n_all):
             tied[i, e] = tied[i, played[i, e - n_points]]
 
@@ -127,7 +151,7 @@ def rank_packed(
 def rank_ordered(
     columns: Array, order: Array, played: Array, table: Array, found: Array, tied: Array
 ) -> None:
-    """Rank points that are ordered by their scores, and by their places where they tie."""
+    """Rank points that are ordered by their scores."""
     n_sims, n_scores, n_all = columns.shape
     n_points = order.shape[2]
     for i in range(n_sims):
@@ -138,16 +162,17 @@ def rank_ordered(
                 stop = start + 1
                 while stop < n_points and column[at[stop]] == column[at[start]]:
                     stop += 1
-                if stop - start > 1:
-                    for j in range(start, stop):
-                        tied[i, at[j]] += 1
+                number = _middle(table, start, stop)
                 for j in range(start, stop):
-                    found[i, at[j], k] = table[j]
+                    found[i, at[j], k] = number
+                    tied[i, at[j]] += stop - start > 1
                 start = stop
             for e in range(n_points, n_all):
-                p = played[i, e - n_points]
-                below = _place(column, at, column[e], p)
-                found[i, e, k] = table[below - (column[p] < column[e])]
+                own = column[played[i, e - n_points]]
+                start, stop = _equal(column, at, column[e])
+                start -= int(own < column[e])
+                stop += int(own > column[e])
+                found[i, e, k] = _middle(table, start, stop)
         for e in range(n_points, n_all):
             tied[i, e] = tied[i, played[i, e - n_points]]
 

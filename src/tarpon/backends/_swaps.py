@@ -69,8 +69,9 @@ def pooled_scores(
 ) -> tuple[Array, Array]:
     """Rank all points of every simulation among its first `n_points`.
 
-    Among equal scores the earlier point ranks lower. A point after the first `n_points` is
-    ranked in the place of the point in `played` that it replaces.
+    Points with equal scores have the number of the middle of their ranks, the mean of two if it
+    lies between them. A point after the first `n_points` is ranked in the place of the point in
+    `played` that it replaces.
 
     Arguments:
         scores: Scores of shape `(n_sims, n_all, n_scores)`.
@@ -100,7 +101,7 @@ def pooled_scores(
             keys.sort(axis=2)
             _swap_kernels.rank_packed(part.view(np.uint32), keys, *more)
         else:
-            _swap_kernels.rank_ordered(part, _order(part[:, :, :n_points]), *more)
+            _swap_kernels.rank_ordered(part, np.argsort(part[:, :, :n_points], axis=2), *more)
 
     over_ranges(run, len(scores), 16 * scores.nbytes)
     return found, tied
@@ -124,15 +125,6 @@ class _Ranks:
 _ranks = _Ranks()
 
 
-def _order(scores: Array) -> Array:
-    """Return the order of scores along the last axis, by their places where they tie."""
-    order = np.argsort(scores, axis=-1)
-    ordered = np.take_along_axis(scores, order, axis=-1)
-    if (ordered[..., 1:] == ordered[..., :-1]).any():
-        return np.argsort(scores, axis=-1, kind="stable")  # takes longer
-    return order
-
-
 def _comparable(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return a type that kernels can compare and that keeps distinct numbers distinct."""
     if dtype.kind == "f":
@@ -145,8 +137,8 @@ def weighted_scores(
 ) -> tuple[Array, Array]:
     """Rank all points of every simulation by the weight below them, in levels.
 
-    The weight below a point includes half of its own weight, and the weights of earlier points
-    with the same score. A point after the first `n_points` is ranked in the place, and with the
+    The weight below a point includes half the weight of all points with the same score, its own
+    among them. A point after the first `n_points` is ranked in the place, and with the
     weight, of the point in `played` that it replaces.
 
     Arguments:

@@ -44,28 +44,21 @@ def pooled_scores(
     """Rank all points of every simulation among its first `n_points`; also count ties."""
     # Adding zero makes zeros of both signs equal, also if a sort compares bits.
     columns = _comparable(scores).swapaxes(1, 2).contiguous() + 0
-    ordered, order = columns[..., :n_points].sort(dim=2, stable=True)
-    places = torch.arange(n_points, dtype=torch.int32, device=scores.device)
-    ranks = torch.empty_like(order, dtype=torch.int32)
-    ranks.scatter_(2, order, places.expand(order.shape))
+    ordered, order = columns[..., :n_points].sort(dim=2)
     same = ordered[..., 1:] == ordered[..., :-1]
     in_order = pad(same, (1, 0)) | pad(same, (0, 1))
     tied = torch.zeros_like(in_order).scatter_(2, order, in_order).sum(dim=1)
+    start, stop = (
+        torch.searchsorted(ordered, columns, right=right, out_int32=True)
+        for right in (False, True)
+    )
     extra, stands_for = columns[..., n_points:], played[:, None].expand(-1, columns.shape[1], -1)
-    below = _places(ordered, order, extra.contiguous(), stands_for)
-    below -= (columns.gather(2, stands_for) < extra).to(torch.int32)
-    every = torch.cat([ranks, below], dim=2).swapaxes(1, 2)
-    return table[every], torch.cat([tied, tied.gather(1, played)], dim=1)
-
-
-def _places(ordered: Tensor, order: Tensor, scores: Tensor, played: Tensor) -> Tensor:
-    """Return the number of points that score less, or the same and precede the played point."""
-    n_points = ordered.shape[-1]
-    first, last = (torch.searchsorted(ordered, scores, right=right) for right in (False, True))
-    # One key per point, ordered by score and then by place.
-    keys = torch.searchsorted(ordered, ordered) * n_points + order
-    wanted = first * n_points + torch.where(last > first, played, 0)
-    return torch.searchsorted(keys, wanted, out_int32=True)
+    replaced = columns.gather(2, stands_for)
+    start[..., n_points:] -= (replaced < extra).to(torch.int32)
+    stop[..., n_points:] += (replaced > extra).to(torch.int32)
+    both = (start + stop).swapaxes(1, 2)
+    found = 0.5 * (table[(both - 1) // 2] + table[both // 2])
+    return found, torch.cat([tied, tied.gather(1, played)], dim=1)
 
 
 def _comparable(scores: Tensor) -> Tensor:

@@ -151,10 +151,8 @@ class Recipe:
             scores, tied = _normal_scores(part.region, block, played, table)
             totals.add_part(name, part.pooled, scores, slots, moments)
             if scores.shape[2] == 1:
-                every = arrays.to_device_of(np.arange(len(scores)), scores)
-                own = arrays.host(scores[every, slots[0], 0])
-                own = np.asarray(np.searchsorted(self.table[:, 0], own))
-                truths[name] = _spread(own, block, len(self.table), spread)
+                numbers = arrays.host(scores[:, : block.n_points, 0])
+                truths[name] = _ranks(numbers, block, self.table[:, 0], spread)
             if name == "marginals":
                 real = _without_repeats(tied, block, played)
                 totals.add_along(scores, real, slots, moments, _along(block, features))
@@ -286,13 +284,29 @@ def _zeros_unless(sums: Results, name: str, near: Array, *shape: int) -> Array:
     return sums[name]
 
 
-def _spread(ranks: Ints, block: Block, n_levels: int, rng: Generator) -> Ints:
-    """Return the ranks of truths; weighted ones at random levels within their own weight."""
+def _ranks(numbers: Floats, block: Block, table: Floats, rng: Generator) -> Ints:
+    """Return the ranks of truths, at random among points with equal scores.
+
+    Weighted ones are at random levels within the weight of these points.
+
+    Arguments:
+        numbers: The normal scores of all points, `(n_block, n_points)`.
+        block: The block.
+        table: The normal score of each rank.
+        rng: Generator for what is at random.
+    """
+    every = np.arange(len(numbers))
+    own = numbers[every, block.truth]
+    middle, same = np.searchsorted(table, own), numbers == own[:, None]
     if not block.weighted:
+        n_same = same.sum(axis=1)
+        ranks = middle - n_same // 2
+        tied = n_same > 1
+        ranks[tied] += rng.integers(n_same[tied])
         return ranks
-    own = block.weights[block.truth, np.arange(len(ranks))] / block.weights.sum(axis=0)
-    levels = ranks + 0.5 + n_levels * own * rng.uniform(-0.5, 0.5, size=len(ranks))
-    return np.clip(levels.astype(np.int64), 0, n_levels - 1)
+    share = (same * block.weights.T).sum(axis=1) / block.weights.sum(axis=0)
+    levels = middle + 0.5 + len(table) * share * rng.uniform(-0.5, 0.5, size=len(own))
+    return np.clip(levels.astype(np.int64), 0, len(table) - 1)
 
 
 def _planted(block: Block, plants: Plants | None, label: Generator) -> tuple[Block, Ints, Ints]:
