@@ -27,19 +27,6 @@ def _place(column: Array, order: Array, score: float, played: int) -> int:
 
 
 @compiled
-def _n_below(keys: Array, key: int) -> int:
-    """Return how many of the sorted keys are less than a key."""
-    low, high = 0, keys.size
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled
 def rank_weighted(
     columns: Array, order: Array, weights: Array, played: Array, table: Array, found: Array,
     tied: Array,
@@ -78,49 +65,57 @@ def rank_weighted(
 
 
 @compiled
-def _key(bits: int, place: int) -> np.uint64:
+def _key(bits: int, place: np.uint64) -> np.uint64:
     """Return a number that sorts as a float of these bits does, and then by place."""
     if bits == 0x80000000:  # zeros of both signs are equal
         bits = 0
     ordered = ~np.uint32(bits) if bits >> 31 else np.uint32(bits) | np.uint32(0x80000000)
-    return (np.uint64(ordered) << np.uint64(32)) | np.uint64(place)
+    return (np.uint64(ordered) << np.uint64(32)) | place
+
+
+# The lower half of a key is the place of its point, and then a number of so many bits: all ones,
+# or which of the extra points takes the place. So these come just before the point they replace.
 
 
 @compiled
-def pack(bits: Array, keys: Array) -> None:
+def pack(bits: Array, played: Array, n_bits: int, keys: Array) -> None:
+    """Write the keys of all points, those of extra ones last."""
+    n_points, ones = keys.shape[2] - played.shape[1], (1 << n_bits) - 1
     for i in range(keys.shape[0]):
         for k in range(keys.shape[1]):
-            for j in range(keys.shape[2]):
-                keys[i, k, j] = _key(bits[i, k, j], j)
+            for j in range(n_points):
+                keys[i, k, j] = _key(bits[i, k, j], np.uint64((j << n_bits) | ones))
+            for e in range(played.shape[1]):
+                j = n_points + e
+                keys[i, k, j] = _key(bits[i, k, j], np.uint64((played[i, e] << n_bits) | e))
 
 
 @compiled
 def rank_packed(
-    bits: Array, keys: Array, played: Array, table: Array, found: Array, tied: Array
+    bits: Array, keys: Array, played: Array, n_bits: int, table: Array, found: Array, tied: Array
 ) -> None:
     """Rank points in single precision by their sorted keys."""
     n_sims, n_scores, n_all = bits.shape
-    n_points, low = keys.shape[2], np.uint64(0xFFFFFFFF)
+    n_points = np.uint64(n_all - played.shape[1])
+    low, ones, shift = np.uint64(0xFFFFFFFF), np.uint64((1 << n_bits) - 1), np.uint64(n_bits)
     for i in range(n_sims):
         for k in range(n_scores):
-            ordered = keys[i, k]
-            before = ~ordered[0]
-            for j in range(n_points):
-                key = ordered[j]
-                place = key & low
-                found[i, place, k] = table[j]
-                if (key ^ before) >> np.uint64(32) == 0:
+            below, last, before_last = 0, np.uint64(0), np.uint64(0)
+            for j in range(n_all):
+                key = keys[i, k, j]
+                place, extra = (key & low) >> shift, key & ones
+                if extra < ones:
+                    replaced = _key(bits[i, k, place], (key & low) | ones)
+                    found[i, n_points + extra, k] = table[below - (replaced < key)]
+                    continue
+                found[i, place, k] = table[below]
+                if below > 0 and (key ^ last) >> np.uint64(32) == 0:
                     tied[i, place] += 1
-                    if j == 1 or (ordered[j - 2] ^ before) >> np.uint64(32) != 0:
-                        tied[i, before & low] += 1
-                before = key
-            for e in range(n_points, n_all):
-                p = played[i, e - n_points]
-                key = _key(bits[i, k, e], p)
-                below = _n_below(ordered, key)
-                found[i, e, k] = table[below - (_key(bits[i, k, p], p) < key)]
-        for e in range(n_points, n_all):
-            tied[i, e] = tied[i, played[i, e - n_points]]
+                    if below == 1 or (last ^ before_last) >> np.uint64(32) != 0:
+                        tied[i, (last & low) >> shift] += 1
+                below, last, before_last = below + 1, key, last
+        for e in range(played.shape[1]):
+            tied[i, n_points + np.uint64(e)] = tied[i, played[i, e]]
 
 
 @compiled
