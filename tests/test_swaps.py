@@ -189,13 +189,34 @@ class TestPackedKeys:
     def test_packed_keys_sort_as_numbers_do(self, dtype):
         numbers = hostile(dtype, 300).astype("f4")
         keys = np.empty((1, 1, 300), np.uint64)
-        _swap_kernels.pack(numbers.view(np.uint32)[None, None], keys)
+        _swap_kernels.pack(numbers.view(np.uint32)[None, None], none_played(1), 0, keys)
         order = np.argsort(keys[0, 0])
         np.testing.assert_array_equal(order, np.argsort(numbers, kind="stable"))
         np.testing.assert_array_equal(keys[0, 0] & np.uint64(2**32 - 1), np.arange(300))
         of_zeros = keys[0, 0, numbers == 0] >> np.uint64(32)
         assert np.signbit(numbers[numbers == 0]).any()
         assert len(set(of_zeros.tolist())) == 1
+
+    @pytest.mark.parametrize("n_extra", [1, 3, 4])
+    def test_copies_of_points_come_just_before_them(self, dtype, n_extra):
+        numbers, played = hostile(dtype, 50).astype("f4"), 7 * np.arange(n_extra)[None]
+        bits = np.append(numbers, numbers[played[0]]).view(np.uint32)
+        keys = np.empty((1, 1, len(bits)), np.uint64)
+        _swap_kernels.pack(bits[None, None], played, n_extra.bit_length(), keys)
+        order = np.argsort(keys[0, 0]).tolist()
+        for e, place in enumerate(played[0].tolist()):
+            assert order[order.index(50 + e) + 1] == place
+
+    def test_points_that_keys_have_no_room_for_are_compared(self, dtype, monkeypatch):
+        scores, played = hostile(dtype, (5, 24, 3)), np.arange(20).reshape(5, 4)
+        packed = pooled_ranks(scores, 20, played)
+        monkeypatch.setattr(_swaps, "_PLACES", 20 << 3)
+        for one, other in zip(pooled_ranks(scores, 20, played), packed, strict=True):
+            np.testing.assert_array_equal(one, other)
+        monkeypatch.setattr(_swaps, "_PLACES", (20 << 3) - 1)
+        monkeypatch.delattr(_swap_kernels, "rank_packed")
+        for one, other in zip(pooled_ranks(scores, 20, played), packed, strict=True):
+            np.testing.assert_array_equal(one, other)
 
     @pytest.mark.parametrize("n_points", [1, 2, 6, 40])
     def test_packed_keys_rank_as_comparing_does(self, dtype, n_points):
@@ -305,14 +326,18 @@ def test_rows_are_cut_so_that_caches_hold_them(n_rows, n_sims, n_numbers, n_thre
     in_threads(monkeypatch, n_threads)
     monkeypatch.setattr(_swaps, "_SIMS_CACHED", 8)
     monkeypatch.setattr(_swaps, "_CACHED", 200)
+    rng = np.random.default_rng(0)
+    values, slots = rng.normal(size=(n_sims, 6, 2)), rng.integers(6, size=(n_rows, n_sims))
     seen = np.zeros((n_rows, n_sims), int)
     parts = []
 
-    def run(rows, sims):
+    def run(rows, sims, of_slots):
         seen[rows, sims] += 1
+        wanted = values[np.arange(n_sims), slots][rows, sims].swapaxes(1, 2)
+        np.testing.assert_array_equal(of_slots, wanted)
         parts.append((rows.stop - rows.start) * (sims.stop - sims.start) * n_numbers)
 
-    _swaps.over_rows(run, n_rows, n_sims, n_numbers)
+    _swaps.over_rows(run, values, slots, n_numbers)
     assert (seen == 1).all()
     assert max(parts) <= max(200, 8 * n_numbers)
 

@@ -94,9 +94,17 @@ class Swaps(Protocol):
         ...
 
     def over_rows(
-        self, run: Callable[[slice, slice], None], n_rows: int, n_sims: int, n_numbers: int
+        self,
+        run: Callable[[slice, slice, Array], None],
+        values: Array,
+        slots: Ints,
+        n_numbers: int,
     ) -> None:
-        """Call a function on some rows and simulations at a time."""
+        """Call a function on some rows and simulations at a time, and the values in them."""
+        ...
+
+    def by_simulation(self, function: Callable[[Array], Array], numbers: Array) -> Array:
+        """Return a function of every number, computed on some simulations at a time."""
         ...
 
 

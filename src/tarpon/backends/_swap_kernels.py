@@ -30,19 +30,6 @@ def _equal(column: Array, order: Array, score: float) -> tuple[int, int]:
 
 
 @compiled
-def _n_below(keys: Array, key: int) -> int:
-    """Return how many of the sorted keys are less than a key."""
-    low, high = 0, keys.size
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled
 def _between(table: Array, middle: float) -> Any:
     """Return the number of the level that contains a middle, the mean of two if it is between."""
     last = table.size - 1
@@ -97,54 +84,61 @@ def rank_weighted(
 
 
 @compiled
-def _key(bits: int, place: int) -> np.uint64:
-    """Return a number that sorts as a float of these bits does, and then by place."""
+def _key(bits: int, place: np.uint64) -> np.uint64:
+    """Return a number that sorts as a float of these bits does, with a place in its lower half."""
     if bits == 0x80000000:  # zeros of both signs are equal
         bits = 0
     ordered = ~np.uint32(bits) if bits >> 31 else np.uint32(bits) | np.uint32(0x80000000)
-    return (np.uint64(ordered) << np.uint64(32)) | np.uint64(place)
+    return (np.uint64(ordered) << np.uint64(32)) | place
+
+
+# The lower half of a key is the place of its point, and then a number of so many bits: all ones,
+# or which of the extra points takes the place.
 
 
 @compiled
-def pack(bits: Array, keys: Array) -> None:
+def pack(bits: Array, played: Array, n_bits: int, keys: Array) -> None:
+    """Write the keys of all points, those of extra ones last."""
+    n_points, ones = keys.shape[2] - played.shape[1], (1 << n_bits) - 1
     for i in range(keys.shape[0]):
         for k in range(keys.shape[1]):
-            for j in range(keys.shape[2]):
-                keys[i, k, j] = _key(bits[i, k, j], j)
+            for j in range(n_points):
+                keys[i, k, j] = _key(bits[i, k, j], np.uint64((j << n_bits) | ones))
+            for e in range(played.shape[1]):
+                j = n_points + e
+                keys[i, k, j] = _key(bits[i, k, j], np.uint64((played[i, e] << n_bits) | e))
 
 
 @compiled
 def rank_packed(
-    bits: Array, keys: Array, played: Array, table: Array, found: Array, tied: Array
+    bits: Array, keys: Array, played: Array, n_bits: int, table: Array, found: Array, tied: Array
 ) -> None:
     """Rank points in single precision by their sorted keys."""
     n_sims, n_scores, n_all = bits.shape
-    n_points, low, half = keys.shape[2], np.uint64(0xFFFFFFFF), np.uint64(32)
+    n_points = np.uint64(n_all - played.shape[1])
+    low, ones, shift = np.uint64(0xFFFFFFFF), np.uint64((1 << n_bits) - 1), np.uint64(n_bits)
+    half = np.uint64(32)
     for i in range(n_sims):
         for k in range(n_scores):
-            ordered, start = keys[i, k], 0
-            while start < n_points:
-                stop = start + 1
-                while stop < n_points and (ordered[stop] ^ ordered[start]) >> half == 0:
+            ordered, start, below = keys[i, k], 0, 0
+            while start < n_all:
+                score, stop, same = ordered[start] >> half, start, 0
+                while stop < n_all and ordered[stop] >> half == score:
+                    same += int(ordered[stop] & ones == ones)
                     stop += 1
-                number = _middle(table, start, stop)
                 for j in range(start, stop):
-                    place = ordered[j] & low
-                    found[i, place, k] = number
-                    tied[i, place] += stop - start > 1
-                start = stop
-            for e in range(n_points, n_all):
-                first = _key(bits[i, k, e], 0)
-                own = _key(bits[i, k, played[i, e - n_points]], 0)
-                start = _n_below(ordered, first)
-                stop = start
-                while stop < n_points and (ordered[stop] ^ first) >> half == 0:
-                    stop += 1
-                start -= int(own < first)
-                stop += int(own > first)
-                found[i, e, k] = _middle(table, start, stop)
-        for e in range(n_points, n_all):
-            tied[i, e] = tied[i, played[i, e - n_points]]
+                    place, extra = (ordered[j] & low) >> shift, ordered[j] & ones
+                    if extra == ones:
+                        found[i, place, k] = _middle(table, below, below + same)
+                        tied[i, place] += same > 1
+                        continue
+                    replaced = _key(bits[i, k, place], ones) >> half
+                    first, last = below - int(replaced < score), below + same
+                    last += int(replaced > score)
+                    found[i, n_points + extra, k] = _middle(table, first, last)
+                start, below = stop, below + same
+        for e in range(played.shape[1]):
+            tied[i, n_points + np.uint64(e)] = tied[i, played[i, e]]
 
 
 @compiled

@@ -18,7 +18,8 @@ from . import _few_swaps
 # Numbers that NumPy adds up, or ranks, before loading the kernels would have been quicker.
 _FEW_ADDED, _FEW_RANKED = 2**22, 2**22
 _ROWS_SHARED = 128
-_CACHED, _SIMS_CACHED = 2**18, 128  # numbers, and simulations, that a cache holds
+_PLACES = 2**32  # that half a key has room for
+_CACHED, _SIMS_CACHED = 2**19, 256  # numbers, and simulations, that a cache holds
 _CACHED_MEANS = 2**16  # numbers whose moments a cache holds
 
 
@@ -90,18 +91,20 @@ def pooled_scores(
 
     found, tied = np.empty(scores.shape, np.float32), np.zeros(scores.shape[:2], np.int32)
     played, table = np.ascontiguousarray(played), np.ascontiguousarray(table)
-    short = columns.dtype == np.float32
+    n_bits = played.shape[1].bit_length()
+    short = columns.dtype == np.float32 and n_points << n_bits <= _PLACES
 
     def run(first: int, last: int) -> None:
         part, at = columns[first:last], slice(first, last)
-        more = played[at], table, found[at], tied[at]
+        more = table, found[at], tied[at]
         if short:
-            keys = np.empty((*part.shape[:2], n_points), np.uint64)
-            _swap_kernels.pack(part.view(np.uint32), keys)
+            bits, keys = part.view(np.uint32), np.empty(part.shape, np.uint64)
+            _swap_kernels.pack(bits, played[at], n_bits, keys)
             keys.sort(axis=2)
-            _swap_kernels.rank_packed(part.view(np.uint32), keys, *more)
+            _swap_kernels.rank_packed(bits, keys, played[at], n_bits, *more)
         else:
-            _swap_kernels.rank_ordered(part, np.argsort(part[:, :, :n_points], axis=2), *more)
+            order = np.argsort(part[:, :, :n_points], axis=2)
+            _swap_kernels.rank_ordered(part, order, played[at], *more)
 
     over_ranges(run, len(scores), 16 * scores.nbytes)
     return found, tied
@@ -244,28 +247,46 @@ def add_values(values: Array, slots: Array, sums: Array) -> None:
 
 
 def over_rows(
-    run: Callable[[slice, slice], None], n_rows: int, n_sims: int, n_numbers: int
+    run: Callable[[slice, slice, Array], None], values: Array, slots: Array, n_numbers: int
 ) -> None:
     """Call a function on some rows and simulations at a time, so that numbers stay in caches.
 
     The same ones are together whoever computes them, so that sums do not depend on threads.
 
     Arguments:
-        run: The function of rows and simulations.
-        n_rows: The number of rows.
-        n_sims: The number of simulations.
+        run: The function of rows, simulations, and the values of the points that play the truth
+            in them, `(n_some_rows, n_values, n_some_sims)`.
+        values: Values of all points, `(n_sims, n_all, n_values)`.
+        slots: Points that play the truth, `(n_rows, n_sims)`.
         n_numbers: The size of the numbers of a row and simulation.
     """
+    n_sims, n_all, n_values = values.shape
+    flat, begin = values.reshape(-1, n_values), n_all * np.arange(n_sims)
     step = max(1, _CACHED // (min(n_sims, _SIMS_CACHED) * n_numbers))
 
     def parts(first: int, last: int) -> None:
         for k in range(first, last):
-            rows = slice(k * step, min((k + 1) * step, n_rows))
+            rows = slice(k * step, min((k + 1) * step, len(slots)))
             for start in range(0, n_sims, _SIMS_CACHED):
-                run(rows, slice(start, min(start + _SIMS_CACHED, n_sims)))
+                sims = slice(start, min(start + _SIMS_CACHED, n_sims))
+                some = flat[slots[rows, sims] + begin[sims]]
+                run(rows, sims, np.ascontiguousarray(some.swapaxes(1, 2)))
 
-    n_parts = -(-n_rows // step)
+    n_parts = -(-len(slots) // step)
     over_ranges(parts, n_parts, 16 * n_parts * _CACHED)
+
+
+def by_simulation(function: Callable[[Array], Array], numbers: Array) -> Array:
+    """Return a function of numbers in single precision, of some simulations at a time."""
+    found, step = np.empty(numbers.shape, np.float32), max(1, _CACHED_MEANS // numbers[0].size)
+
+    def run(first: int, last: int) -> None:
+        for start in range(first, last, step):
+            some = slice(start, min(start + step, last))
+            found[some] = function(numbers[some])
+
+    over_ranges(run, len(numbers), 4 * numbers.nbytes)
+    return found
 
 
 def inner_products(a: Array, b: Array) -> Array:

@@ -100,12 +100,22 @@ def add_values(values: Tensor, slots: Tensor, sums: Tensor) -> None:
 
 
 def over_rows(
-    run: Callable[[slice, slice], None], n_rows: int, n_sims: int, n_numbers: int
+    run: Callable[[slice, slice, Tensor], None], values: Tensor, slots: Tensor, n_numbers: int
 ) -> None:
     """Call a function on some rows at a time, and on all simulations."""
-    step = max(1, _TOGETHER // (n_sims * n_numbers))
+    n_rows, n_sims = slots.shape
+    every, step = (
+        torch.arange(n_sims, device=values.device),
+        max(1, _TOGETHER // (n_sims * n_numbers)),
+    )
     for first in range(0, n_rows, step):
-        run(slice(first, min(first + step, n_rows)), slice(0, n_sims))
+        rows = slice(first, min(first + step, n_rows))
+        run(rows, slice(0, n_sims), values[every, slots[rows]].mT)
+
+
+def by_simulation(function: Callable[[Tensor], Tensor], numbers: Tensor) -> Tensor:
+    """Return a function of every number, of all simulations at once."""
+    return function(numbers)
 
 
 def _total(values: Tensor, slots: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ With :math:`t` the normal scores of the points that play the truth, of the chose
     \sum_i t_k t_m f_l, \quad \sum_i t_k t_m t_n ,
 
 where :math:`h_2` is the width component of a rank. The scores of some labellings at a time are
-gathered, simulations first, and all sums are products of matrices.
+gathered, simulations last, and all sums are products of matrices.
 """
 
 from dataclasses import dataclass
@@ -106,42 +106,38 @@ def add(
         width: The two numbers that make the width component of a rank, of the square of its
             normal score and of one.
     """
-    xp, (n_block, _, n_chosen) = arrays.namespace(scores), scores.shape
+    xp, n_chosen = arrays.namespace(scores), scores.shape[2]
     n_leading = sums["pairs_by_data"].shape[1]
-    values, means, every = (
-        arrays.to_device_of(numbers, scores)
-        for numbers in (features.values, features.means[:, chosen], np.arange(n_block))
+    values, means = (
+        arrays.to_device_of(numbers, scores) for numbers in (features.values, features.means)
     )
-    plain = values[:, : features.plain]
-    by = xp.concatenate([xp.ones_like(values[:, :1]), values[:, features.leading[:n_leading]]], 1)
+    plain, own = values[:, : features.plain], means[:, chosen].T
+    leading = values[:, features.leading[:n_leading]].T
+    by = xp.concatenate([xp.ones_like(values[:, 0])[None], leading])
     (first, second), (a, b, c) = pairs(n_chosen).T, triples(n_chosen).T
     upper, of_three = first * n_chosen + second, (a * n_chosen + b) * n_chosen + c
 
-    def run(rows: slice, sims: slice) -> None:
-        t = scores[every[sims, None], slots[rows, sims].T]  # (n_together, n_rows, n_chosen)
-        n_together, n_rows = t.shape[:2]
-        turned = t.swapaxes(0, 1).swapaxes(1, 2)
+    def run(rows: slice, sims: slice, t: Array) -> None:
+        n_rows, _, n_together = t.shape
+        flat, turned = t.reshape(-1, n_together), t.swapaxes(1, 2)
 
         def along(numbers: Array, features: Array) -> Array:
-            crossed = numbers.reshape(n_together, -1).T @ features[sims]
-            return crossed.reshape(n_rows, n_chosen, -1)
+            return (numbers @ features[sims]).reshape(n_rows, n_chosen, -1)
 
         def with_scores(others: Array) -> Array:
-            """Return sums of scores with numbers `(n_together, n_rows, n_others, n_chosen)`."""
-            crossed = turned @ others.reshape(n_together, n_rows, -1).swapaxes(0, 1)
-            crossed = crossed.reshape(n_rows, n_chosen, -1, n_chosen).swapaxes(1, 2)
+            """Return sums of numbers `(n_rows, n, n_chosen, n_together)` with scores."""
+            crossed = others.reshape(n_rows, -1, n_together) @ turned
             return crossed.reshape(n_rows, -1, n_chosen * n_chosen)
 
-        sums["data"][rows] += along(t, values)
-        sums["data_width"][rows] += along(width[0] * t * t + width[1], plain)
-        by_data = with_scores(t[:, :, None] * by[sims, None, :, None])[..., upper]
+        sums["data"][rows] += along(flat, values)
+        sums["data_width"][rows] += along(width[0] * flat * flat + width[1], plain)
+        by_data = with_scores(t[:, None] * by[:, None, sims])[..., upper]
         sums["pairs"][rows] += by_data[:, 0]
         sums["pairs_by_data"][rows] += by_data[:, 1:]
-        own = turned @ (t * means[sims, None]).swapaxes(0, 1)
-        sums["pairs_by_own"][rows] += own
+        sums["pairs_by_own"][rows] += t @ (t * own[:, sims]).swapaxes(1, 2)
         if len(a):
-            cubes = with_scores(t[:, :, None] * t[..., None])
+            cubes = with_scores(t[:, :, None] * t[:, None])
             sums["triples"][rows] += cubes.reshape(n_rows, -1)[:, of_three]
 
     n_numbers = n_chosen * (2 + n_leading + (n_chosen if len(a) else 0))
-    backends.swaps(scores).over_rows(run, len(slots), n_block, n_numbers)
+    backends.swaps(scores).over_rows(run, scores, slots, n_numbers)

@@ -11,7 +11,7 @@ two parameters any dependence on each other. No single wave must stand out: the 
 :math:`z^2` of a parameter, or a pair, is compared with that of swaps.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -49,20 +49,20 @@ def add(sums: Results, scores: Array, slots: Array) -> None:
         scores: The normal scores of the chosen parameters, `(n_block, n_all, n_chosen)`.
         slots: The points that play the truth, `(n_rows, n_block)`.
     """
-    n_block, _, n_chosen = scores.shape
-    first, every = _first(scores), arrays.to_device_of(np.arange(n_block), scores)
+    kernels, n_chosen = backends.swaps(scores), scores.shape[2]
     one, other = pairs(n_chosen).T
 
-    def run(rows: slice, sims: slice) -> None:
-        few = []
-        for j, wave in enumerate(_waves(first[every[sims, None], slots[rows, sims].T])):
-            sums[WAVES][rows, :, j] += wave.sum(axis=0)
-            few += [wave[..., :_MOST_PAIRED]] if j < N_OF_PAIRS else []
+    def run(rows: slice, _: slice, first: Array) -> None:
+        waves = _waves(first)
+        sums[WAVES][rows] += (waves @ arrays.namespace(first).ones_like(first[0, 0])).swapaxes(
+            1, 2
+        )
         if len(one):
+            few = waves[:, :N_OF_PAIRS, :_MOST_PAIRED]
             sums[PAIR_WAVES][rows] += _products(few)[:, one, other]
 
-    n_numbers = n_chosen * (2 + N_OF_PAIRS)
-    backends.swaps(scores).over_rows(run, len(slots), n_block, n_numbers)
+    first = kernels.by_simulation(_first, scores)
+    kernels.over_rows(run, first, slots, n_chosen * (2 + N_OF_PAIRS))
 
 
 def _first(scores: Array) -> Array:
@@ -85,27 +85,31 @@ def _table() -> Floats:
     return np.cos(np.pi * ndtr(scores)).astype(np.float32)
 
 
-def _waves(first: Array) -> Iterator[Array]:
-    r"""Yield :math:`\cos(\pi j u)` for j up to 8, given the first of them.
+def _waves(first: Array) -> Array:
+    r"""Return :math:`\cos(\pi j u)` for j up to 8, along a new second axis, given the first.
 
     By the recurrence of Chebyshev, :math:`c_{j+1} = 2 c_1 c_j - c_{j-1}`.
     """
-    twice, before, wave = 2 * first, arrays.namespace(first).ones_like(first), first
-    for _ in range(N_WAVES):
-        yield wave
-        before, wave = wave, twice * wave - before
+    waves = arrays.zeros((len(first), N_WAVES, *first.shape[1:]), first)
+    twice, waves[:, 0] = 2 * first, first
+    for j in range(1, N_WAVES):
+        wave = waves[:, j]
+        wave += twice
+        wave *= waves[:, j - 1]
+        wave -= waves[:, j - 2] if j > 1 else 1
+    return waves
 
 
-def _products(waves: list[Array]) -> Array:
+def _products(waves: Array) -> Array:
     """Return the sums of products of waves of two parameters, `(n_rows, n, n, n_waves, n_waves)`.
 
     Arguments:
-        waves: The waves `(ntogether, n_rows, n)`.
+        waves: The waves, `(n_rows, n_waves, n, n_together)`.
     """
-    xp, (ntogether, n_rows, n) = arrays.namespace(waves[0]), waves[0].shape
-    flat = xp.stack(waves, axis=2).swapaxes(0, 1).reshape(n_rows, ntogether, -1)
-    both = (flat.swapaxes(1, 2) @ flat).reshape(n_rows, len(waves), n, len(waves), n)
-    return xp.moveaxis(both, (2, 4), (1, 2))
+    n_rows, n_waves, n, n_together = waves.shape
+    flat = waves.reshape(n_rows, -1, n_together)
+    both = (flat @ flat.swapaxes(1, 2)).reshape(n_rows, n_waves, n, n_waves, n)
+    return arrays.namespace(waves).moveaxis(both, (2, 4), (1, 2))
 
 
 def of_one(sums: Mapping[str, Array]) -> Floats:
