@@ -282,13 +282,16 @@ def test_rows_are_cut_so_that_a_device_holds_them(shape, monkeypatch):
     monkeypatch.setattr(_torch_swaps, "_TOGETHER", 2000)
     n_rows, n_sims, n_numbers = shape
     seen = np.zeros((n_rows, n_sims), int)
+    values, slots = torch.randn(n_sims, 4, 2), torch.randint(4, (n_rows, n_sims))
 
-    def run(rows, sims):
+    def run(rows, sims, some):
         seen[rows, sims] += 1
         size = (rows.stop - rows.start) * (sims.stop - sims.start) * n_numbers
         assert size <= max(2000, n_sims * n_numbers)
+        for row, of_row in zip(slots[rows], some, strict=True):
+            assert (of_row.T == values[torch.arange(n_sims), row]).all()
 
-    _torch_swaps.over_rows(run, *shape)
+    _torch_swaps.over_rows(run, values, slots, n_numbers)
     assert (seen == 1).all()
 
 
