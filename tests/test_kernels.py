@@ -12,7 +12,7 @@ from tarpon.checks.statistics import components, polynomials
 KERNELS = {
     _kernels: ["smaller_rows", "extent_rows"],
     _swap_kernels: [
-        *("_key", "_place", "pack", "rank_ordered", "rank_packed", "rank_weighted"),
+        *("_place", "rank_ordered", "rank_packed", "rank_weighted"),
         *("add_along", "add_moments", "add_values"),
     ],
 }

@@ -65,36 +65,10 @@ def rank_weighted(
 
 
 @compiled
-def _key(bits: int, place: np.uint64) -> np.uint64:
-    """Return a number that sorts as a float of these bits does, and then by place."""
-    if bits == 0x80000000:  # zeros of both signs are equal
-        bits = 0
-    ordered = ~np.uint32(bits) if bits >> 31 else np.uint32(bits) | np.uint32(0x80000000)
-    return (np.uint64(ordered) << np.uint64(32)) | place
-
-
-# The lower half of a key is the place of its point, and then a number of so many bits: all ones,
-# or which of the extra points takes the place. So these come just before the point they replace.
-
-
-@compiled
-def pack(bits: Array, played: Array, n_bits: int, keys: Array) -> None:
-    """Write the keys of all points, those of extra ones last."""
-    n_points, ones = keys.shape[2] - played.shape[1], (1 << n_bits) - 1
-    for i in range(keys.shape[0]):
-        for k in range(keys.shape[1]):
-            for j in range(n_points):
-                keys[i, k, j] = _key(bits[i, k, j], np.uint64((j << n_bits) | ones))
-            for e in range(played.shape[1]):
-                j = n_points + e
-                keys[i, k, j] = _key(bits[i, k, j], np.uint64((played[i, e] << n_bits) | e))
-
-
-@compiled
 def rank_packed(
     bits: Array, keys: Array, played: Array, n_bits: int, table: Array, found: Array, tied: Array
 ) -> None:
-    """Rank points in single precision by their sorted keys."""
+    """Rank points in single precision by their sorted keys, as `_swaps._packed` made them."""
     n_sims, n_scores, n_all = bits.shape
     n_points = np.uint64(n_all - played.shape[1])
     low, ones, shift = np.uint64(0xFFFFFFFF), np.uint64((1 << n_bits) - 1), np.uint64(n_bits)
@@ -103,15 +77,14 @@ def rank_packed(
             below, last, before_last = 0, np.uint64(0), np.uint64(0)
             for j in range(n_all):
                 key = keys[i, k, j]
-                place, extra = (key & low) >> shift, key & ones
+                place, extra, score = (key & low) >> shift, key & ones, key >> np.uint64(32)
                 if extra < ones:
-                    replaced = _key(bits[i, k, place], (key & low) | ones)
-                    found[i, n_points + extra, k] = table[below - (replaced < key)]
+                    found[i, n_points + extra, k] = table[below - (bits[i, k, place] < score)]
                     continue
                 found[i, place, k] = table[below]
-                if below > 0 and (key ^ last) >> np.uint64(32) == 0:
+                if below > 0 and last >> np.uint64(32) == score:
                     tied[i, place] += 1
-                    if below == 1 or (last ^ before_last) >> np.uint64(32) != 0:
+                    if below == 1 or before_last >> np.uint64(32) != score:
                         tied[i, (last & low) >> shift] += 1
                 below, last, before_last = below + 1, key, last
         for e in range(played.shape[1]):
