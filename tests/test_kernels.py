@@ -12,8 +12,7 @@ from tarpon.checks.statistics import components, polynomials
 KERNELS = {
     _kernels: ["smaller_rows", "extent_rows"],
     _swap_kernels: [
-        *("_between", "_equal", "_key", "_middle", "pack"),
-        *("rank_ordered", "rank_packed", "rank_weighted"),
+        *("_between", "_equal", "_middle", "rank_ordered", "rank_packed", "rank_weighted"),
         *("add_along", "add_moments", "add_values"),
     ],
 }

@@ -188,8 +188,7 @@ class TestPackedKeys:
 
     def test_packed_keys_sort_as_numbers_do(self, dtype):
         numbers = hostile(dtype, 300).astype("f4")
-        keys = np.empty((1, 1, 300), np.uint64)
-        _swap_kernels.pack(numbers.view(np.uint32)[None, None], none_played(1), 0, keys)
+        _, keys = _swaps._packed(numbers[None, None], none_played(1), 0)
         order = np.argsort(keys[0, 0])
         np.testing.assert_array_equal(order, np.argsort(numbers, kind="stable"))
         np.testing.assert_array_equal(keys[0, 0] & np.uint64(2**32 - 1), np.arange(300))
@@ -200,9 +199,9 @@ class TestPackedKeys:
     @pytest.mark.parametrize("n_extra", [1, 3, 4])
     def test_copies_of_points_come_just_before_them(self, dtype, n_extra):
         numbers, played = hostile(dtype, 50).astype("f4"), 7 * np.arange(n_extra)[None]
-        bits = np.append(numbers, numbers[played[0]]).view(np.uint32)
-        keys = np.empty((1, 1, len(bits)), np.uint64)
-        _swap_kernels.pack(bits[None, None], played, n_extra.bit_length(), keys)
+        both = np.append(numbers, numbers[played[0]])
+        bits, keys = _swaps._packed(both[None, None], played, n_extra.bit_length())
+        assert bits.shape == keys.shape == (1, 1, 50 + n_extra)
         order = np.argsort(keys[0, 0]).tolist()
         for e, place in enumerate(played[0].tolist()):
             assert order[order.index(50 + e) + 1] == place

@@ -289,7 +289,7 @@ def test_rows_are_cut_so_that_a_device_holds_them(shape, monkeypatch):
         size = (rows.stop - rows.start) * (sims.stop - sims.start) * n_numbers
         assert size <= max(2000, n_sims * n_numbers)
         for row, of_row in zip(slots[rows], some, strict=True):
-            assert (of_row.T == values[torch.arange(n_sims), row]).all()
+            assert (values[torch.arange(n_sims), row] == of_row.T).all()
 
     _torch_swaps.over_rows(run, values, slots, n_numbers)
     assert (seen == 1).all()

@@ -181,7 +181,7 @@ class FromCentre:
     """
 
     def scores(self, block: Block) -> Array:
-        return (block.whitened**2).sum(axis=-1)
+        return block.squared
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +259,7 @@ def _gaps(block: Block, n: int) -> Array:
     """
     y = block.whitened.swapaxes(0, 1)
     centres = y[:, : min(n, block.n_points - 1)]
-    norm = (y**2).sum(axis=-1)
+    norm = block.squared.swapaxes(0, 1)
     gaps = -2 * backends.swaps(y).inner_products(y, centres)
     gaps += norm[:, :, None]
     gaps += norm[:, None, : centres.shape[1]]

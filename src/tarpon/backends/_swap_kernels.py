@@ -84,36 +84,10 @@ def rank_weighted(
 
 
 @compiled
-def _key(bits: int, place: np.uint64) -> np.uint64:
-    """Return a number that sorts as a float of these bits does, with a place in its lower half."""
-    if bits == 0x80000000:  # zeros of both signs are equal
-        bits = 0
-    ordered = ~np.uint32(bits) if bits >> 31 else np.uint32(bits) | np.uint32(0x80000000)
-    return (np.uint64(ordered) << np.uint64(32)) | place
-
-
-# The lower half of a key is the place of its point, and then a number of so many bits: all ones,
-# or which of the extra points takes the place.
-
-
-@compiled
-def pack(bits: Array, played: Array, n_bits: int, keys: Array) -> None:
-    """Write the keys of all points, those of extra ones last."""
-    n_points, ones = keys.shape[2] - played.shape[1], (1 << n_bits) - 1
-    for i in range(keys.shape[0]):
-        for k in range(keys.shape[1]):
-            for j in range(n_points):
-                keys[i, k, j] = _key(bits[i, k, j], np.uint64((j << n_bits) | ones))
-            for e in range(played.shape[1]):
-                j = n_points + e
-                keys[i, k, j] = _key(bits[i, k, j], np.uint64((played[i, e] << n_bits) | e))
-
-
-@compiled
 def rank_packed(
     bits: Array, keys: Array, played: Array, n_bits: int, table: Array, found: Array, tied: Array
 ) -> None:
-    """Rank points in single precision by their sorted keys."""
+    """Rank points in single precision by their sorted keys, as `_swaps._packed` made them."""
     n_sims, n_scores, n_all = bits.shape
     n_points = np.uint64(n_all - played.shape[1])
     low, ones, shift = np.uint64(0xFFFFFFFF), np.uint64((1 << n_bits) - 1), np.uint64(n_bits)
@@ -132,9 +106,8 @@ def rank_packed(
                         found[i, place, k] = _middle(table, below, below + same)
                         tied[i, place] += same > 1
                         continue
-                    replaced = _key(bits[i, k, place], ones) >> half
-                    first, last = below - int(replaced < score), below + same
-                    last += int(replaced > score)
+                    first = below - int(bits[i, k, place] < score)
+                    last = below + same + int(bits[i, k, place] > score)
                     found[i, n_points + extra, k] = _middle(table, first, last)
                 start, below = stop, below + same
         for e in range(played.shape[1]):

@@ -98,8 +98,7 @@ def pooled_scores(
         part, at = columns[first:last], slice(first, last)
         more = table, found[at], tied[at]
         if short:
-            bits, keys = part.view(np.uint32), np.empty(part.shape, np.uint64)
-            _swap_kernels.pack(bits, played[at], n_bits, keys)
+            bits, keys = _packed(part, played[at], n_bits)
             keys.sort(axis=2)
             _swap_kernels.rank_packed(bits, keys, played[at], n_bits, *more)
         else:
@@ -108,6 +107,28 @@ def pooled_scores(
 
     over_ranges(run, len(scores), 16 * scores.nbytes)
     return found, tied
+
+
+def _packed(columns: Array, played: Array, n_bits: int) -> tuple[Array, Array]:
+    """Return bits that sort as numbers in single precision do, and keys with places.
+
+    The upper half of a key has these bits. The lower half has the place of its point, and then
+    so many bits: all ones, or which of the extra points takes the place.
+
+    Arguments:
+        columns: Numbers `(n_sims, n_scores, n_all)`.
+        played: Points that the last ones replace, `(n_sims, n_extra)`.
+        n_bits: The number of bits that hold the number of extra points.
+    """
+    signed = (columns + np.float32(0)).view(np.int32)  # zeros of both signs are equal
+    bits = (signed ^ (signed >> 31 | np.int32(-(2**31)))).view(np.uint32)
+    n_sims, n_extra = played.shape
+    places = np.arange(columns.shape[2] - n_extra) << n_bits | (1 << n_bits) - 1
+    lower = np.tile(places, (n_sims, 1)), played << n_bits | np.arange(n_extra)
+    keys = bits.astype(np.uint64)
+    keys <<= np.uint64(32)
+    keys |= np.concatenate(lower, axis=1).astype(np.uint64)[:, None]
+    return bits, keys
 
 
 class _Ranks:

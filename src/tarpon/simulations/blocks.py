@@ -137,6 +137,11 @@ class Block:
         return whiten(self.points, self.n_points, self.centre, self.spread, weights, self.played)
 
     @cached_property
+    def squared(self) -> Floats:
+        """The squared lengths of the whitened points, of shape `(n_points, n_block)`."""
+        return (self.whitened**2).sum(axis=-1)
+
+    @cached_property
     def log_prob(self) -> Array:
         """The log-densities of the points, of shape `(n_points, n_block)`."""
         draws, truths = self.sims.log_probs()
