@@ -76,6 +76,8 @@ def residuals(points: Array, centre: Array, per_sd: Array, about: Array, sums: A
 def add_blocks(fields: Array, rows: Array, starts: Array, sums: Array) -> None:
     """Add the cells of fields `(n_fields, n_rows, n_columns)` up by block.
 
+    Rows of the same blocks are added first, column by column.
+
     Arguments:
         fields: The fields, with all axes but the last as one.
         rows: The first block of each row of cells, among all blocks.
@@ -83,13 +85,27 @@ def add_blocks(fields: Array, rows: Array, starts: Array, sums: Array) -> None:
         sums: The sums of all blocks `(n_fields, n_blocks)`, to which cells are added.
     """
     for j in range(len(fields)):
+        lines = np.zeros(starts[-1], fields.dtype)
         for r in range(rows.size):
-            line, at = fields[j, r], rows[r]
-            for b in range(starts.size - 1):
-                total = line.dtype.type(0)
-                for c in range(_index(starts[b]), _index(starts[b + 1])):
-                    total += line[c]
-                sums[j, at + b] += total
+            _add_line(fields[j, r], lines)
+            if r + 1 == rows.size or rows[r + 1] != rows[r]:
+                _add_columns(lines, starts, sums[j, rows[r] :])
+                lines[:] = 0
+
+
+@compiled
+def _add_line(line: Array, lines: Array) -> None:
+    for c in range(_index(line.size)):
+        lines[c] += line[c]
+
+
+@compiled
+def _add_columns(lines: Array, starts: Array, sums: Array) -> None:
+    for b in range(starts.size - 1):
+        total = lines.dtype.type(0)
+        for c in range(_index(starts[b]), _index(starts[b + 1])):
+            total += lines[c]
+        sums[b] += total
 
 
 @compiled

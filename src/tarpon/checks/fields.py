@@ -47,6 +47,7 @@ from .many_cells import LARGE, SMALL, Grid, ManyCells, Runs
 
 MOST_CELLS = 1024  # that are parameters of their own, and that are looked at one by one
 _MOST_BLOCKS = 256  # of cells that are parameters where there are more cells
+_PART_BYTES = 4 * 2**26  # of a part of fields of many cells, whose simulations go to threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +168,7 @@ def measured(
             seen,
             "fields",
             recipe.scores,
+            n_bytes=_PART_BYTES if coarse else 0,
             extra=lambda where: {
                 "own": {name: cut(region, where) for name, region in own.items() if coarse}
             },
@@ -238,18 +240,23 @@ class _Recipe:
 
     def scores(self, sims: Simulations, *, own: Mapping[str, Region]) -> Results:
         """Return the scores of some simulations, simulations first."""
-        found = []
         with threads.one_thread_each():
-            here = self.many is not None and namespace(sims.samples) is np
-            for piece in passes.pieces(sims, check_points=not here):
-                if here:
-                    found += [self._of_many(block, own) for block in piece.blocks(n_bytes=1)]
-                else:
-                    blocks = piece.blocks()
-                    found += threads.mapped(lambda block: self._scores(block, own), blocks)
+            if self.many is not None and namespace(sims.samples) is np:
+                return self._each_of_many(sims, own)
+            found = []
+            for piece in passes.pieces(sims):
+                blocks = piece.blocks()
+                found += threads.mapped(lambda block: self._scores(block, own), blocks)
         return joined(found)
 
-    def _of_many(self, block: Block, own: Mapping[str, Region]) -> Results:
+    def _each_of_many(self, sims: Simulations, own: Mapping[str, Region]) -> Results:
+        """Return the scores of fields of many cells, simulations on threads of their own."""
+        pieces = passes.pieces(sims, check_points=False)
+        blocks = [block for piece in pieces for block in piece.blocks(n_bytes=1)]
+        n_each = max(1, threads.n_allowed() // len(blocks))
+        return joined(threads.mapped(lambda block: self._of_many(block, own, n_each), blocks))
+
+    def _of_many(self, block: Block, own: Mapping[str, Region], n_threads: int) -> Results:
         """Return the scores of one simulation of fields of many cells."""
         assert self.many is not None
         draws, truth = (
@@ -262,7 +269,7 @@ class _Recipe:
         order, share = truth_first(block.n_points), None
         if block.weighted:
             share = (block.weights / block.weights.sum(axis=0))[order, 0]
-        results = self.many.scores(rounded_like(truth, draws), draws, share)
+        results = self.many.scores(rounded_like(truth, draws), draws, share, n_threads)
         results |= {} if share is None else {"share": share[None]}
         return results | {name: one[:, order] for name, one in _own(block, own).items()}
 

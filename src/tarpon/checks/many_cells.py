@@ -1,4 +1,4 @@
-"""Fields of many cells: the scores of one simulation at a time, on all threads.
+"""Fields of many cells: the scores of one simulation at a time.
 
 The cells of all points are read twice, and a part that fits into the cache at a time: once for
 their moments, and once for everything else.
@@ -126,24 +126,28 @@ class ManyCells:
     coarse: Grid
     fine: Grid
 
-    def scores(self, truth: Array, draws: Array, share: Floats | None) -> Results:
+    def scores(
+        self, truth: Array, draws: Array, share: Floats | None, n_threads: int = 1
+    ) -> Results:
         """Return the scores of the points of one simulation, truth first, `(1, n_points, ...)`.
 
         Arguments:
             truth: The truth `(n_cells,)`.
             draws: The draws `(n_draws, n_cells)`.
             share: The share of each point in the weight of all, truth first, if they differ.
+            n_threads: The number of threads.
         """
         kind = np.result_type(truth, draws, np.float32)
         truth, draws = (np.ascontiguousarray(points, kind) for points in (truth, draws))
-        mean, sd = _moments(truth, draws, share)
+        mean, sd = _moments(truth, draws, share, n_threads)
         if not np.isfinite(mean).all():
             raise passes.InvalidError
         if kind == np.float32 and not SMALL < sd.max() < LARGE:
             truth, draws, kind = truth.astype(float), draws.astype(float), np.dtype(float)
         centre, per_sd = mean.astype(kind), (1 / np.where(sd > 0, sd, 1.0)).astype(kind)
         about = _About(self, centre, per_sd, self.waves(centre[None])[0])
-        scores = about.sums(truth, draws).scores(self) | {"mean": self._power(about.waves)}
+        scores = about.sums(truth, draws, n_threads).scores(self)
+        scores["mean"] = self._power(about.waves)
         scores["points"] += self.coarse.means(mean[None])
         kinds = dict.fromkeys(scores, kind) | {"maps": np.dtype(np.float32)}
         return {name: array.astype(kinds[name])[None] for name, array in scores.items()}
@@ -175,10 +179,9 @@ class _About:
     per_sd: Floats
     waves: Floats
 
-    def sums(self, truth: Floats, draws: Floats) -> "_Sums":
+    def sums(self, truth: Floats, draws: Floats, n_threads: int) -> "_Sums":
         """Return the sums of all points, truth first."""
         sums = _Sums.of(self.cells, len(draws) + 1)
-        n_threads = threads.n_threads_for(draws.nbytes, 16 * len(draws))
         n_together = max(1, _TOGETHER // truth.nbytes)
         spaces = [np.empty((n_together, len(truth)), truth.dtype) for _ in range(n_threads)]
         self._add(truth[None], spaces[0], sums.some(0, 1))
@@ -251,7 +254,9 @@ class _Sums:
         }
 
 
-def _moments(truth: Floats, draws: Floats, share: Floats | None) -> tuple[Floats, Floats]:
+def _moments(
+    truth: Floats, draws: Floats, share: Floats | None, n_threads: int
+) -> tuple[Floats, Floats]:
     """Return the mean of the points of one simulation, and their standard deviation."""
     n_points, n_cells = len(draws) + 1, len(truth)
     every = np.full(n_points, 1 / n_points) if share is None else share
@@ -260,5 +265,5 @@ def _moments(truth: Floats, draws: Floats, share: Floats | None) -> tuple[Floats
     def run(first: int, last: int, _: None) -> None:
         backends.fields().moments(truth, draws, every, first, last, mean, square)
 
-    threads.share(run, n_cells, threads.n_threads_for(draws.nbytes, n_cells), [None])
+    threads.share(run, n_cells, n_threads, [None])
     return mean, np.sqrt(square)
