@@ -43,7 +43,7 @@ from ..regions import Region, Values, cut
 from ..simulations import Simulations, averaged, passes, points_alone
 from ..simulations.blocks import Block
 from .labellings import Part
-from .many_cells import LARGE, SMALL, Grid, ManyCells, Runs
+from .many_cells import LARGE, SMALL, Grid, ManyCells, Runs, piles
 
 MOST_CELLS = 1024  # that are parameters of their own, and that are looked at one by one
 _MOST_BLOCKS = 256  # of cells that are parameters where there are more cells
@@ -68,6 +68,9 @@ class Field:
         maps: The standardised residual of each cell, or of blocks of cells where these are many
             and are not parameters; None where they are.
         map_shape: The shape of these.
+        piles: Of fields of many cells, what is at the smallest and the largest value of all draws
+            of a simulation, `(n_sims, 2, 3)`: both values, the share of the draws that have such
+            cells, and the share of these cells.
     """
 
     bands: Bands
@@ -81,6 +84,7 @@ class Field:
     share: Floats | None = None
     maps: Floats | None = None
     map_shape: tuple[int, ...] = ()
+    piles: Floats | None = None
 
     @cached_property
     def power(self) -> Floats:
@@ -174,7 +178,7 @@ def measured(
             },
         )
     )
-    kept = {"width", "follows", "mean", "directions", "cells", "bias", "share", "maps"}
+    kept = {"width", "follows", "mean", "directions", "cells", "bias", "share", "maps", "piles"}
     scores: dict[str, Any] = {name: results[name] for name in kept & results.keys()}
     maps = tuple(map(len, fine))
     field = Field(basis.bands(sims.shape), shape=sims.shape, map_shape=maps, **scores)
@@ -304,6 +308,7 @@ class _Recipe:
         order = truth_first(block.n_points)
         every = {name: host(scores) for name, scores in results.items()} | _own(block, own)
         ordered = {name: scores[:, order] for name, scores in every.items()}
+        ordered |= {} if self.edges is None else {"piles": _piles(block)}
         return ordered | {"mean": host((m * m) @ by_band)}
 
     def _coefficients(self, points: Array) -> Array:
@@ -311,6 +316,17 @@ class _Recipe:
         if isinstance(self.basis, Fourier) or namespace(points) is np:
             return self.basis.coefficients(points, self.shape)
         return _like(self.basis.coefficients(host(points), self.shape), points)
+
+
+def _piles(block: Block) -> Floats:
+    """Return what is at the ends of the draws of each simulation, `(n_block, 2, 3)`."""
+    draws = block.points[1:]
+    xp = namespace(draws)
+    ends = [end(end(draws, axis=2), axis=0) for end in (xp.amin, xp.amax)]
+    at_ends = [host((draws == end[:, None]).sum(axis=2)) for end in ends]
+    return piles(
+        np.stack([host(end) for end in ends], axis=1), np.stack(at_ends, axis=2), draws.shape[2]
+    )
 
 
 def _own(block: Block, own: Mapping[str, Region]) -> Results:

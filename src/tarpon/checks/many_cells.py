@@ -139,15 +139,17 @@ class ManyCells:
         """
         kind = np.result_type(truth, draws, np.float32)
         truth, draws = (np.ascontiguousarray(points, kind) for points in (truth, draws))
-        mean, sd = _moments(truth, draws, share, n_threads)
+        mean, sd, ends = _moments(truth, draws, share, n_threads)
         if not np.isfinite(mean).all():
             raise passes.InvalidError
         if kind == np.float32 and not SMALL < sd.max() < LARGE:
             truth, draws, kind = truth.astype(float), draws.astype(float), np.dtype(float)
         centre, per_sd = mean.astype(kind), (1 / np.where(sd > 0, sd, 1.0)).astype(kind)
-        about = _About(self, centre, per_sd, self.waves(centre[None])[0])
-        scores = about.sums(truth, draws, n_threads).scores(self)
+        about = _About(self, centre, per_sd, ends.astype(kind), self.waves(centre[None])[0])
+        sums = about.sums(truth, draws, n_threads)
+        scores = sums.scores(self)
         scores["mean"] = self._power(about.waves)
+        scores["piles"] = piles(about.ends, sums.at_ends[1:], len(truth))
         scores["points"] += self.coarse.means(mean[None])
         kinds = dict.fromkeys(scores, kind) | {"maps": np.dtype(np.float32)}
         return {name: array.astype(kinds[name])[None] for name, array in scores.items()}
@@ -171,12 +173,14 @@ class _About:
         cells: What is computed of them.
         centre: Their mean, `(n_cells,)`.
         per_sd: One over their standard deviation, 1 where they do not vary.
+        ends: The smallest and the largest value of all draws.
         waves: The coefficients of the mean.
     """
 
     cells: ManyCells
     centre: Floats
     per_sd: Floats
+    ends: Floats
     waves: Floats
 
     def sums(self, truth: Floats, draws: Floats, n_threads: int) -> "_Sums":
@@ -196,7 +200,9 @@ class _About:
 
     def _add(self, points: Floats, space: Floats, sums: "_Sums") -> None:
         about = space[: len(points)]
-        backends.fields().residuals(points, self.centre, self.per_sd, about, sums.powers)
+        backends.fields().residuals(
+            points, self.centre, self.per_sd, self.ends, about, sums.powers, sums.at_ends
+        )
         self.cells.runs.add(self.cells.waves(about), self.waves, sums.bands, sums.crossed)
         self.cells.coarse.add(about, sums.coarse)
         self.cells.fine.add(about, sums.fine)
@@ -208,6 +214,7 @@ class _Sums:
 
     Arguments:
         powers: Of its standardised cells: squares, cubes and fourth powers.
+        at_ends: The number of its cells at the smallest and the largest value of all draws.
         bands: Of its coefficients by band: squares, products with the mean, and themselves.
         crossed: Of squares times contrasts, by band.
         coarse: Of the cells of the larger blocks.
@@ -215,6 +222,7 @@ class _Sums:
     """
 
     powers: Floats
+    at_ends: Floats
     bands: Floats
     crossed: Floats
     coarse: Floats
@@ -225,6 +233,7 @@ class _Sums:
         n_bands, n_contrasts = len(cells.runs.bands.names), len(cells.runs.contrasts)
         shapes = (
             (3,),
+            (2,),
             (3, n_bands),
             (n_bands, n_contrasts),
             cells.coarse.sizes.shape,
@@ -256,14 +265,27 @@ class _Sums:
 
 def _moments(
     truth: Floats, draws: Floats, share: Floats | None, n_threads: int
-) -> tuple[Floats, Floats]:
-    """Return the mean of the points of one simulation, and their standard deviation."""
+) -> tuple[Floats, Floats, Floats]:
+    """Return the mean and the sd of the points of one simulation, and the ends of its draws."""
     n_points, n_cells = len(draws) + 1, len(truth)
     every = np.full(n_points, 1 / n_points) if share is None else share
-    mean, square = np.zeros((2, n_cells))
+    (mean, square), ends = np.zeros((2, n_cells)), np.empty((2, n_cells), draws.dtype)
 
     def run(first: int, last: int, _: None) -> None:
-        backends.fields().moments(truth, draws, every, first, last, mean, square)
+        backends.fields().moments(truth, draws, every, first, last, mean, square, ends)
 
     threads.share(run, n_cells, n_threads, [None])
-    return mean, np.sqrt(square)
+    return mean, np.sqrt(square), np.array([ends[0].min(), ends[1].max()])
+
+
+def piles(ends: Floats, at_ends: Floats, n_cells: int) -> Floats:
+    """Return what is at the ends of the draws of a simulation, or of several, `(..., 2, 3)`.
+
+    That is both ends, the share of the draws that have such cells, and the share of these cells.
+
+    Arguments:
+        ends: The smallest and the largest value of all draws, `(..., 2)`.
+        at_ends: The number of cells at each of them, `(n_draws, ..., 2)`.
+        n_cells: The number of cells of a draw.
+    """
+    return np.stack([ends, (at_ends > 0).mean(axis=0), at_ends.mean(axis=0) / n_cells], axis=-1)
