@@ -16,7 +16,7 @@ So its cost is that of one pass over the cells.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import floor, prod
 from typing import Any
@@ -63,6 +63,8 @@ class Field:
         cells: Skewness and kurtosis of its cells.
         bias: Its sum in each band, if that means anything.
         shape: The shape of a field.
+        misfit: The root mean square of the truth about the mean of the draws, in sd of the draws,
+            over all cells, `(n_sims,)`.
         share: The share of each point in the weight of its simulation, `(n_sims, n_draws + 1)`,
             if they differ.
         maps: The standardised residual of each cell, or of blocks of cells where these are many
@@ -81,6 +83,7 @@ class Field:
     cells: Floats
     bias: Floats
     shape: tuple[int, ...]
+    misfit: Floats
     share: Floats | None = None
     maps: Floats | None = None
     map_shape: tuple[int, ...] = ()
@@ -178,7 +181,7 @@ def measured(
             },
         )
     )
-    kept = {"width", "follows", "mean", "directions", "cells", "bias", "share", "maps", "piles"}
+    kept = {field.name for field in fields(Field)}
     scores: dict[str, Any] = {name: results[name] for name in kept & results.keys()}
     maps = tuple(map(len, fine))
     field = Field(basis.bands(sims.shape), shape=sims.shape, map_shape=maps, **scores)
@@ -309,13 +312,27 @@ class _Recipe:
         every = {name: host(scores) for name, scores in results.items()} | _own(block, own)
         ordered = {name: scores[:, order] for name, scores in every.items()}
         ordered |= {} if self.edges is None else {"piles": _piles(block)}
-        return ordered | {"mean": host((m * m) @ by_band)}
+        return ordered | {"mean": host((m * m) @ by_band), "misfit": _misfit(about, share)}
 
     def _coefficients(self, points: Array) -> Array:
         """Return the coefficients of points, where they are; only waves know tensors."""
         if isinstance(self.basis, Fourier) or namespace(points) is np:
             return self.basis.coefficients(points, self.shape)
         return _like(self.basis.coefficients(host(points), self.shape), points)
+
+
+def _misfit(about: Array, share: Floats | None) -> Floats:
+    """Return the root mean square of truths about the mean of the draws, in sd of the draws."""
+    truth, draws = about[:, 0], about[:, 1:]
+    weight: Array | float = 1.0
+    if share is not None:
+        of_draws = share[:, 1:, None]
+        weight = _like(of_draws / of_draws.mean(axis=1, keepdims=True), about)
+    mean = (weight * draws).mean(axis=1)
+    variance = (weight * (draws - mean[:, None]) ** 2).mean(axis=1)
+    varies = variance > 0
+    square = (truth - mean) ** 2 / namespace(about).where(varies, variance, 1.0) * varies
+    return host(square.mean(axis=1) ** 0.5)
 
 
 def _piles(block: Block) -> Floats:

@@ -17,6 +17,7 @@ from ..bases import Bands, Basis
 from ..simulations import passes
 
 SMALL, LARGE = 1e-12, 1e12  # sizes between which squares may be of single precision
+_VARIES = 1e-9  # of the variance of all points: less of that of draws is rounding
 _TOGETHER = 2**19  # bytes of points whose coefficients are computed together
 
 
@@ -150,6 +151,9 @@ class ManyCells:
         scores = sums.scores(self)
         scores["mean"] = self._power(about.waves)
         scores["piles"] = piles(about.ends, sums.at_ends[1:], len(truth))
+        scores["misfit"] = _misfit(
+            truth, mean, sd, 1 / sums.n_points if share is None else share[0]
+        )
         scores["points"] += self.coarse.means(mean[None])
         kinds = dict.fromkeys(scores, kind) | {"maps": np.dtype(np.float32)}
         return {name: array.astype(kinds[name])[None] for name, array in scores.items()}
@@ -228,6 +232,10 @@ class _Sums:
     coarse: Floats
     fine: Floats
 
+    @property
+    def n_points(self) -> int:
+        return len(self.powers)
+
     @classmethod
     def of(cls, cells: ManyCells, n_points: int) -> "_Sums":
         n_bands, n_contrasts = len(cells.runs.bands.names), len(cells.runs.contrasts)
@@ -289,3 +297,23 @@ def piles(ends: Floats, at_ends: Floats, n_cells: int) -> Floats:
         n_cells: The number of cells of a draw.
     """
     return np.stack([ends, (at_ends > 0).mean(axis=0), at_ends.mean(axis=0) / n_cells], axis=-1)
+
+
+def _misfit(truth: Floats, mean: Floats, sd: Floats, own: float) -> Floats:
+    r"""Return the root mean square of the truth about the mean of the draws, in sd of the draws.
+
+    With the share :math:`s` of the truth :math:`t` in the mean :math:`m` and the variance
+    :math:`v` of all points, draws have
+
+    .. math:: t - m_d = \frac{t - m}{1 - s}, \qquad v_d = \frac{v}{1 - s} - s\, (t - m_d)^2 .
+
+    Arguments:
+        truth: The truth.
+        mean: The mean of all points, the truth among them.
+        sd: Their standard deviation.
+        own: The share of the truth.
+    """
+    square, whole = np.square((truth - mean) / (1 - own)), np.square(sd) / (1 - own)
+    variance = whole - own * square
+    known = variance > _VARIES * whole
+    return np.sqrt((square / np.where(known, variance, np.inf)).mean())
