@@ -4,10 +4,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import binom
 
 import tarpon
-from tarpon.checks.confounders import Shifted, chances
+from tarpon.checks.confounders import _MIDDLES, Shifted, chances
 from tarpon.checks.flaws import Kind
 from tarpon.problems import zoo
 
@@ -29,6 +30,11 @@ def kinds(sims, seed):
 
 
 class TestShifted:
+    @pytest.mark.parametrize("n_draws", [5, 100, 199])
+    def test_chances_are_binomial(self, n_draws):
+        wanted = binom.pmf(np.arange(n_draws + 1)[:, None], n_draws, ndtr(_MIDDLES))
+        np.testing.assert_allclose(chances(n_draws), wanted, rtol=0, atol=1e-12)
+
     @pytest.mark.parametrize(("shift", "scale"), [(0.0, 1.0), (0.5, 1.7), (-1.0, 0.4), (3.0, 5.0)])
     def test_shifted_scores_have_mean_zero(self, shift, scale):
         ranks = Shifted.of(chances(60), np.array([shift]), np.array([scale]))

@@ -124,6 +124,27 @@ def test_examples_are_best_median_and_worst(name):
     assert sizes[2] == pytest.approx(np.sqrt((z**2).mean(axis=1)).max(), abs=0.01)
 
 
+@pytest.mark.parametrize("shape", [(6, 8), (40, 40), (72, 72)])
+def test_examples_of_checks_are_chosen_by_the_residual_that_they_show(shape):
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(30, *shape)) * rng.uniform(0.8, 1.2, size=(30, 1, 1))
+    theta += rng.normal(size=(30, 1, 1))  # which means of blocks see, and single cells hardly
+    samples = rng.normal(size=(20, 30, *shape))
+    found = tarpon.check(samples, theta, n_swaps=99, rng=0).evidence.examples
+    z = (theta - samples.mean(axis=0)) / samples.std(axis=0)
+    sizes = np.sqrt((z**2).mean(axis=(1, 2)))
+    order = np.argsort(sizes)
+    assert [one.place for one in found] == [order[0], order[15], order[-1]]
+    np.testing.assert_allclose([one.misfit for one in found], sizes[order[[0, 15, -1]]], rtol=1e-9)
+    examples = plots.example(tarpon.Simulations(samples, theta))
+    shown = [float(number) for ax in examples.axes for number in _residuals(ax.get_ylabel())]
+    np.testing.assert_allclose(shown, sizes[order[[0, 15, -1]]], atol=0.006)
+
+
+def _residuals(label):
+    return re.findall(r"residual ([\d.]+)", label)
+
+
 def test_one_example_can_be_chosen():
     sims = sims_of((4, 6))
     figure = plots.example(sims, 7)

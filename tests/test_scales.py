@@ -54,7 +54,9 @@ def of_noise(rng: np.random.Generator, excess: float = 1.0) -> fields.Field:
     width[:, 0] *= excess
     none = np.zeros((20, 10, 0), np.float32)
     bands = bases.Bands(("a", "b", "c"), np.arange(3))
-    return fields.Field(bands, width, 0 * width, np.zeros((20, 3)), none, none, none, (3, 3))
+    return fields.Field(
+        bands, width, 0 * width, np.zeros((20, 3)), none, none, none, (3, 3), np.zeros(20)
+    )
 
 
 def outside(found: fields.Field, rng: np.random.Generator) -> bool:

@@ -12,11 +12,13 @@ _CELLS = 2048  # that all points have together in a cache
 
 @compiled
 def moments(
-    truth: Array, draws: Array, share: Array, first: int, last: int, mean: Array, square: Array
-) -> None:
+    truth: Array, draws: Array, share: Array, first: int, last: int,
+    mean: Array, square: Array, ends: Array,
+) -> None:  # fmt: skip
     """Find the mean of truth and draws `(n_draws, n_cells)` in some cells, and their variance.
 
-    Each point counts by its share, that of the truth first.
+    Each point counts by its share, that of the truth first. Also the smallest and the largest of
+    the draws, `(2, n_cells)`.
     """
     for start in range(first, last, _CELLS):
         here = slice(start, min(start + _CELLS, last))
@@ -27,8 +29,10 @@ def moments(
         for j in range(len(draws)):
             _add(draws[j, here], share[j + 1], centre)
         _add_square(truth[here], share[0], centre, about)
+        ends[:, here] = draws[0, here]
         for j in range(len(draws)):
             _add_square(draws[j, here], share[j + 1], centre, about)
+            _widen(draws[j, here], ends[0, here], ends[1, here])
 
 
 @compiled
@@ -45,22 +49,38 @@ def _add_square(point: Array, share: float, centre: Array, total: Array) -> None
 
 
 @compiled
-def residuals(points: Array, centre: Array, per_sd: Array, about: Array, sums: Array) -> None:
+def _widen(point: Array, low: Array, high: Array) -> None:
+    for c in range(_index(point.size)):
+        low[c] = point[c] if point[c] < low[c] else low[c]
+        high[c] = point[c] if point[c] > high[c] else high[c]
+
+
+@compiled
+def residuals(
+    points: Array, centre: Array, per_sd: Array, ends: Array,
+    about: Array, sums: Array, at_ends: Array,
+) -> None:  # fmt: skip
     """Write points about the centre, and add their standardised squares, cubes, fourth powers.
 
     Arguments:
         points: Points `(n_points, n_cells)`.
         centre: The mean of all points `(n_cells,)`.
         per_sd: One over their standard deviation.
+        ends: Two values, for example the smallest and the largest of all draws.
         about: The residuals `(n_points, n_cells)`, written.
         sums: The three sums of each point, `(n_points, 3)`.
+        at_ends: The number of cells that equal these values, `(n_points, 2)`, added.
     """
+    low, high = ends
     for j in range(len(points)):
         for start in range(0, centre.size, _CELLS):
             here = slice(start, min(start + _CELLS, centre.size))
             p, m, s, d = points[j, here], centre[here], per_sd[here], about[j, here]
             second, third, fourth = d.dtype.type(0), d.dtype.type(0), d.dtype.type(0)
+            n_low, n_high = d.dtype.type(0), d.dtype.type(0)
             for c in range(_index(p.size)):
+                n_low += d.dtype.type(p[c] == low)
+                n_high += d.dtype.type(p[c] == high)
                 gap = p[c] - m[c]
                 d[c] = gap
                 z = gap * s[c]
@@ -70,11 +90,15 @@ def residuals(points: Array, centre: Array, per_sd: Array, about: Array, sums: A
             sums[j, 0] += second
             sums[j, 1] += third
             sums[j, 2] += fourth
+            at_ends[j, 0] += n_low
+            at_ends[j, 1] += n_high
 
 
 @compiled
 def add_blocks(fields: Array, rows: Array, starts: Array, sums: Array) -> None:
     """Add the cells of fields `(n_fields, n_rows, n_columns)` up by block.
+
+    Rows of the same blocks are added first, column by column.
 
     Arguments:
         fields: The fields, with all axes but the last as one.
@@ -83,13 +107,27 @@ def add_blocks(fields: Array, rows: Array, starts: Array, sums: Array) -> None:
         sums: The sums of all blocks `(n_fields, n_blocks)`, to which cells are added.
     """
     for j in range(len(fields)):
+        lines = np.zeros(starts[-1], fields.dtype)
         for r in range(rows.size):
-            line, at = fields[j, r], rows[r]
-            for b in range(starts.size - 1):
-                total = line.dtype.type(0)
-                for c in range(_index(starts[b]), _index(starts[b + 1])):
-                    total += line[c]
-                sums[j, at + b] += total
+            _add_line(fields[j, r], lines)
+            if r + 1 == rows.size or rows[r + 1] != rows[r]:
+                _add_columns(lines, starts, sums[j, rows[r] :])
+                lines[:] = 0
+
+
+@compiled
+def _add_line(line: Array, lines: Array) -> None:
+    for c in range(_index(line.size)):
+        lines[c] += line[c]
+
+
+@compiled
+def _add_columns(lines: Array, starts: Array, sums: Array) -> None:
+    for b in range(starts.size - 1):
+        total = lines.dtype.type(0)
+        for c in range(_index(starts[b]), _index(starts[b + 1])):
+            total += lines[c]
+        sums[b] += total
 
 
 @compiled

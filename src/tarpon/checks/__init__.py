@@ -28,6 +28,7 @@ from .fits import fitted
 from .flaws import Finding
 from .learned import Judge, Learned
 from .parameters import Effects, measure
+from .piles import clipped_cells
 from .scoring import LogScores
 from .statistics import Combined, combine
 from .tolerances import Tolerance, margins
@@ -149,8 +150,12 @@ def _checked(
     effects = Effects.of(sims, sums.measured, break_ties, few)
     p_value = min(1.0, combined.p_value / share)
     flaws: tuple[Finding, ...] = ()
+    cells = clipped_cells(whole, field.piles) if field else None
     if p_value <= level:
-        flaws = findings(sims, sums_here, by_family, effects, data, level * share, field, fits)
+        clipped = mistakes.clipped(sims, effects, sums.measured, cells)
+        flaws = findings(
+            sims, sums_here, by_family, effects, data, level * share, field, fits, clipped
+        )
     found = Table([*flaws, *(score.finding for score in judged if score.adjusted <= level)])
     parameters = effects.parameters(sims.names or (), marginal_p_values(sums_here, few))
     p_value = min([p_value, *(score.adjusted for score in judged)])
@@ -174,7 +179,7 @@ def _checked(
             sims, sums_here, effects, data, energy,
             level=level, seed=seed, log_scores=log_scores, field=field, whole=whole,
         ),
-        advice=advise(sims, effects, sums.measured, found if matters else ()),
+        advice=advise(sims, effects, sums.measured, found if matters else (), cells),
         margins=left,
     )  # fmt: skip
 

@@ -48,7 +48,11 @@ class Advice:
 
 
 def advise(
-    sims: Simulations, effects: Effects, measured: Results, findings: Sequence[Finding]
+    sims: Simulations,
+    effects: Effects,
+    measured: Results,
+    findings: Sequence[Finding],
+    cells: Mistake | None = None,
 ) -> tuple[Advice, ...]:
     """Return what to do next, mistakes before the usual causes of findings.
 
@@ -57,8 +61,9 @@ def advise(
         effects: What was measured of the draws.
         measured: What `mistakes.measure` returned.
         findings: The findings of posteriors that the test has clearly rejected, otherwise none.
+        cells: The mistake that the cells of fields show, if parameters are means of cells.
     """
-    found = list(recognised(sims, effects, measured, rejected=bool(findings)))
+    found = list(recognised(sims, effects, measured, cells, rejected=bool(findings)))
     names = sims.names or ()
     told = [_of_mistake(mistake, names) for mistake in found]
     if whole := [advice for advice in told if advice.cause in _WHOLE]:
@@ -74,7 +79,12 @@ _WORST = (Cause.CLIPPED, Cause.LEAK, Cause.NARROW, Cause.BURN_IN, Cause.PULLED, 
 
 
 def recognised(
-    sims: Simulations, effects: Effects, measured: Results, *, rejected: bool
+    sims: Simulations,
+    effects: Effects,
+    measured: Results,
+    cells: Mistake | None = None,
+    *,
+    rejected: bool,
 ) -> Iterator[Mistake]:
     """Yield the mistakes that are recognised, those that explain most first.
 
@@ -98,7 +108,7 @@ def recognised(
         if len(sims.shape) > 1:  # all cells of a field have the same unit
             lines = [line for line in lines if 2 * len(line.parameters) > sims.n_dims]
         yield from (line for line in lines if line.cause is Cause.UNITS)
-    yield from mistakes.at_the_ends(sims, effects, measured)
+    yield from mistakes.at_the_ends(sims, effects, measured, cells)
     if rejected:
         yield from mistakes.burn_in(sims, effects, measured)
         yield from (line for line in lines if line.cause is Cause.PULLED)  # the weakest last
@@ -106,7 +116,8 @@ def recognised(
 
 def _of_mistake(mistake: Mistake, names: Sequence[str]) -> Advice:
     parameters = tuple(names[k] for k in mistake.parameters)
-    evidence, following = _said(mistake, _listed(parameters), parameters[0])
+    worst = parameters[0] if parameters else "all cells"
+    evidence, following = _said(mistake, _listed(parameters or (worst,)), worst)
     if mistake.cause in _WORST and len(parameters) > 1:
         evidence += f"; also in {_listed(parameters[1:])}"
     anchor = mistake.cause.value.replace(" ", "-")

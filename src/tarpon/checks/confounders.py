@@ -21,6 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
+from .._base import threads
 from .._base.types import Array, Floats, Ints
 from ..ranks import Ranks
 from .parameters import Effects
@@ -101,10 +102,13 @@ class Shifted:
 
 def chances(n_draws: int) -> Floats:
     """Return how likely each rank among normal draws is at each place, `(n_ranks, n_places)`."""
-    from scipy.special import ndtr
-    from scipy.stats import binom
+    # `scipy.stats` has this too, and takes longer to import than all else that is done here.
+    from scipy.special import betaln, ndtr, xlogy
 
-    return binom.pmf(np.arange(n_draws + 1)[:, None], n_draws, ndtr(_MIDDLES))
+    below = np.arange(n_draws + 1)[:, None]
+    above = n_draws - below
+    ways = -betaln(above + 1, below + 1) - np.log(n_draws + 1)
+    return np.exp(ways + xlogy(below, ndtr(_MIDDLES)) + xlogy(above, ndtr(-_MIDDLES)))
 
 
 def _places(shift: Floats, scale: Floats) -> tuple[Floats, Floats]:
@@ -203,10 +207,11 @@ def _fitted(histogram: Ints, n_draws: int) -> tuple[Floats, Floats]:
     """Return moments of ranks beyond bias and width, and the share of truths outside all draws."""
     fine = chances(len(histogram) - 1)
     coarse, standard, outside = _pooled(fine), [], []
-    for start in range(0, histogram.shape[1], _AT_ONCE):
-        columns = histogram[:, start : start + _AT_ONCE]
-        standard.append(Shifted.fitted(fine, columns).standard.astype(np.float32))
-        outside.append(Shifted.fitted(coarse, _pooled(columns)).outside(n_draws))
+    with threads.one_thread_each():  # which are too small to share
+        for start in range(0, histogram.shape[1], _AT_ONCE):
+            columns = histogram[:, start : start + _AT_ONCE]
+            standard.append(Shifted.fitted(fine, columns).standard.astype(np.float32))
+            outside.append(Shifted.fitted(coarse, _pooled(columns)).outside(n_draws))
     return np.concatenate(standard, axis=2), np.concatenate(outside)
 
 

@@ -15,7 +15,7 @@ from ..simulations.weights import Draws
 from ..verdict import Reading
 from .cells import Cell, cells, places
 from .comparing import Energy, Scores
-from .examples import Example, of_check
+from .examples import Example, spread
 from .fields import Field
 from .flaws import Trend
 from .parameters import Effects
@@ -112,8 +112,8 @@ class Evidence:
         places: Of fields, the places of the cells, or blocks of cells, whose errors are known.
         cells: Of fields with many cells, the errors of blocks of cells that are smaller than those
             that are parameters.
-        examples: Of fields, the simulations whose parameters have the smallest, the median and the
-            largest residual.
+        examples: Of fields, the simulations with the smallest, the median and the largest residual
+            of all cells.
     """
 
     marginals: Result
@@ -165,7 +165,7 @@ class Evidence:
             bands(field, sums, level, np.random.default_rng([seed, 2])) if field else (),
             places(sims, field) if field else None,
             tuple(cells(sims, field, sums, np.random.default_rng([seed, 3]))) if field else (),
-            of_check(whole, effects) if field else (),
+            spread(whole, field.misfit) if field else (),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from ..simulations.fields import Places, blocks, places_of
 from ..simulations.views import chosen, on_host, points_alone
 from .fields import blocks_of_cells
 from .many_cells import Grid
-from .parameters import Effects
 
 _MOST_CELLS = 4096  # of an example, beyond which blocks of cells are drawn
 
@@ -23,7 +22,7 @@ class Example:
 
     Arguments:
         place: Its place among all simulations.
-        misfit: The root mean square of its residual.
+        misfit: The root mean square of its residual, over all cells.
         truth: The truth.
         mean: The mean of the draws.
         sd: Their standard deviation.
@@ -43,8 +42,8 @@ class Example:
         return _residual(self.truth, self.mean, self.sd)
 
     @classmethod
-    def of(cls, sims: Simulations, place: int) -> "Example":
-        """Read one simulation; of very many cells, the means of blocks of them."""
+    def of(cls, sims: Simulations, place: int, misfit: float) -> "Example":
+        """Read one simulation of a known misfit; of very many cells, means of blocks of them."""
         one = on_host(chosen(points_alone(sims), np.array([place])))
         places = places_of(sims.names, sims.shape)
         points = np.concatenate([one.theta[None], one.samples]).swapaxes(0, 1)
@@ -55,32 +54,28 @@ class Example:
             places = blocks(places, sims.shape, starts)
         truth, draws = points[:, 0].astype(float), points[:, 1:].swapaxes(0, 1)
         mean, sd = _moments(draws, one.log_weights)
-        size = float(_misfit(truth, mean, sd)[0])
         truth, mean, sd = (each.reshape(places.grid) for each in (truth, mean, sd))
-        return cls(place, size, truth, mean, sd, places)
+        return cls(place, misfit, truth, mean, sd, places)
 
 
-def of_check(sims: Simulations, effects: Effects) -> tuple[Example, ...]:
-    """Return simulations whose parameters have the smallest, median and largest residual."""
-    size = _misfit(effects.truth, effects.mean, effects.sd)
-    return tuple(Example.of(sims, k) for k in _spread(size))
+def spread(sims: Simulations, misfits: Floats) -> tuple[Example, ...]:
+    """Return the simulations with the smallest, the median and the largest of their misfits."""
+    order: Ints = np.argsort(misfits, kind="stable")
+    places = [int(order[k]) for k in (0, len(order) // 2, -1)]
+    return tuple(Example.of(sims, k, float(misfits[k])) for k in places)
 
 
 def of_simulations(sims: Simulations, place: int | None) -> tuple[Example, ...]:
-    """Return one simulation, or those with the smallest, median and largest residual."""
+    """Return one simulation, or those with the smallest, median and largest misfit."""
     if place is None:
-        found = joined(passes.each(points_alone(sims), "examples", _misfits))
-        return tuple(Example.of(sims, k) for k in _spread(found["misfit"]))
+        return spread(
+            sims, joined(passes.each(points_alone(sims), "examples", _misfits))["misfit"]
+        )
     if arguments.positive("i", place, 0) >= sims.n_sims:
         wanted = f"from 0 to {sims.n_sims - 1}, the place of a simulation"
         raise ValueError(arguments.wrong("i", wanted, place))
-    return (Example.of(sims, place),)
-
-
-def _spread(size: Floats) -> list[int]:
-    """Return the places of the smallest, the median and the largest of sizes."""
-    order: Ints = np.argsort(size, kind="stable")
-    return [int(order[k]) for k in (0, len(order) // 2, -1)]
+    one = chosen(points_alone(sims), np.array([place]))
+    return (Example.of(sims, place, float(_misfits(one)["misfit"][0])),)
 
 
 def _misfits(part: Simulations) -> Results:

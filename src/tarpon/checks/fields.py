@@ -16,7 +16,7 @@ So its cost is that of one pass over the cells.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import floor, prod
 from typing import Any
@@ -44,11 +44,12 @@ from ..simulations import Simulations, passes
 from ..simulations.blocks import Block
 from ..simulations.views import averaged, points_alone
 from .labellings import Part
-from .many_cells import LARGE, SMALL, Grid, ManyCells, Runs
+from .many_cells import LARGE, SMALL, Grid, ManyCells, Runs, piles
 
 MOST_CELLS = 1024  # that are parameters of their own, and that are looked at one by one
 _MOST_BLOCKS = 256  # of cells that are parameters where there are more cells
 _LEAST_RATIO, _TINY = 1e-12, 1e-300  # ratios of power lie above it, and below one over it
+_PART_BYTES = 4 * 2**26  # of a part of fields of many cells, whose simulations go to threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +65,16 @@ class Field:
         cells: Skewness and kurtosis of its cells.
         bias: Its sum in each band, if that means anything.
         shape: The shape of a field.
+        misfit: The root mean square of the truth about the mean of the draws, in sd of the draws,
+            over all cells, `(n_sims,)`.
         share: The share of each point in the weight of its simulation, `(n_sims, n_draws + 1)`,
             if they differ.
         maps: The standardised residual of each cell, or of blocks of cells where these are many
             and are not parameters; None where they are.
         map_shape: The shape of these.
+        piles: Of fields of many cells, what is at the smallest and the largest value of all draws
+            of a simulation, `(n_sims, 2, 3)`: both values, the share of the draws that have such
+            cells, and the share of these cells.
     """
 
     bands: Bands
@@ -79,9 +85,11 @@ class Field:
     cells: Floats
     bias: Floats
     shape: tuple[int, ...]
+    misfit: Floats
     share: Floats | None = None
     maps: Floats | None = None
     map_shape: tuple[int, ...] = ()
+    piles: Floats | None = None
 
     @cached_property
     def power(self) -> Floats:
@@ -173,12 +181,13 @@ def measured(
             seen,
             "fields",
             recipe.scores,
+            n_bytes=_PART_BYTES if coarse else 0,
             extra=lambda where: {
                 "own": {name: cut(region, where) for name, region in own.items() if coarse}
             },
         )
     )
-    kept = {"width", "follows", "mean", "directions", "cells", "bias", "share", "maps"}
+    kept = {field.name for field in fields(Field)}
     scores: dict[str, Any] = {name: results[name] for name in kept & results.keys()}
     maps = tuple(map(len, fine))
     field = Field(basis.bands(sims.shape), shape=sims.shape, map_shape=maps, **scores)
@@ -244,18 +253,23 @@ class _Recipe:
 
     def scores(self, sims: Simulations, *, own: Mapping[str, Region]) -> Results:
         """Return the scores of some simulations, simulations first."""
-        found = []
         with threads.one_thread_each():
-            here = self.many is not None and namespace(sims.samples) is np
-            for piece in passes.pieces(sims, check_points=not here):
-                if here:
-                    found += [self._of_many(block, own) for block in piece.blocks(n_bytes=1)]
-                else:
-                    blocks = piece.blocks()
-                    found += threads.mapped(lambda block: self._scores(block, own), blocks)
+            if self.many is not None and namespace(sims.samples) is np:
+                return self._each_of_many(sims, own)
+            found = []
+            for piece in passes.pieces(sims):
+                blocks = piece.blocks()
+                found += threads.mapped(lambda block: self._scores(block, own), blocks)
         return joined(found)
 
-    def _of_many(self, block: Block, own: Mapping[str, Region]) -> Results:
+    def _each_of_many(self, sims: Simulations, own: Mapping[str, Region]) -> Results:
+        """Return the scores of fields of many cells, simulations on threads of their own."""
+        pieces = passes.pieces(sims, check_points=False)
+        blocks = [block for piece in pieces for block in piece.blocks(n_bytes=1)]
+        n_each = max(1, threads.n_allowed() // len(blocks))
+        return joined(threads.mapped(lambda block: self._of_many(block, own, n_each), blocks))
+
+    def _of_many(self, block: Block, own: Mapping[str, Region], n_threads: int) -> Results:
         """Return the scores of one simulation of fields of many cells."""
         assert self.many is not None
         draws, truth = (
@@ -268,7 +282,7 @@ class _Recipe:
         order, share = truth_first(block.n_points), None
         if block.weighted:
             share = (block.weights / block.weights.sum(axis=0))[order, 0]
-        results = self.many.scores(rounded_like(truth, draws), draws, share)
+        results = self.many.scores(rounded_like(truth, draws), draws, share, n_threads)
         results |= {} if share is None else {"share": share[None]}
         return results | {name: one[:, order] for name, one in _own(block, own).items()}
 
@@ -303,13 +317,39 @@ class _Recipe:
         order = truth_first(block.n_points)
         every = {name: host(scores) for name, scores in results.items()} | _own(block, own)
         ordered = {name: scores[:, order] for name, scores in every.items()}
-        return ordered | {"mean": host((m * m) @ by_band)}
+        ordered |= {} if self.edges is None else {"piles": _piles(block)}
+        return ordered | {"mean": host((m * m) @ by_band), "misfit": _misfit(about, share)}
 
     def _coefficients(self, points: Array) -> Array:
         """Return the coefficients of points, where they are; only waves know tensors."""
         if isinstance(self.basis, Fourier) or namespace(points) is np:
             return self.basis.coefficients(points, self.shape)
         return _like(self.basis.coefficients(host(points), self.shape), points)
+
+
+def _misfit(about: Array, share: Floats | None) -> Floats:
+    """Return the root mean square of truths about the mean of the draws, in sd of the draws."""
+    truth, draws = about[:, 0], about[:, 1:]
+    weight: Array | float = 1.0
+    if share is not None:
+        of_draws = share[:, 1:, None]
+        weight = _like(of_draws / of_draws.mean(axis=1, keepdims=True), about)
+    mean = (weight * draws).mean(axis=1)
+    variance = (weight * (draws - mean[:, None]) ** 2).mean(axis=1)
+    varies = variance > 0
+    square = (truth - mean) ** 2 / namespace(about).where(varies, variance, 1.0) * varies
+    return host(square.mean(axis=1) ** 0.5)
+
+
+def _piles(block: Block) -> Floats:
+    """Return what is at the ends of the draws of each simulation, `(n_block, 2, 3)`."""
+    draws = block.points[1:]
+    xp = namespace(draws)
+    ends = [end(end(draws, axis=2), axis=0) for end in (xp.amin, xp.amax)]
+    at_ends = [host((draws == end[:, None]).sum(axis=2)) for end in ends]
+    return piles(
+        np.stack([host(end) for end in ends], axis=1), np.stack(at_ends, axis=2), draws.shape[2]
+    )
 
 
 def _own(block: Block, own: Mapping[str, Region]) -> Results:

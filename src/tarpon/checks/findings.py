@@ -12,6 +12,7 @@ from .descriptions import Candidate, Describe, Rejected
 from .fields import Field
 from .fits import Fitted
 from .flaws import Finding, Kind
+from .mistakes import Mistake
 from .parameters import Effects
 from .statistics import adjusted, any_of, log_mean_exp, log_ratio, row_p_values, standardise
 from .swaps import Sums
@@ -72,6 +73,7 @@ def findings(
     level: float,
     field: Field | None = None,
     fits: Mapping[str, Fitted] | None = None,
+    clipped: Mistake | None = None,
 ) -> tuple[Finding, ...]:
     """Return what is wrong with posteriors that the test has rejected, worst first."""
     rejected = Rejected.of(sims, sums, effects, data, level, field, fits)
@@ -83,7 +85,8 @@ def findings(
         seen = [families[name] for name in _SHAPE if name in families]
         p_value = min(float((values >= values[0]).mean()) for values in seen)
         named = [shares.unnamed(rejected, p_value)]
-    return (*named, *_outside(rejected))
+    every = (*named, *_outside(rejected))
+    return every if clipped is None else _beside_clipped(every, clipped, rejected)
 
 
 def warnings(
@@ -130,6 +133,21 @@ def _contradicted(finding: Finding) -> bool:
     """Return whether the interval of a size says that nothing is wrong."""
     size, right = finding.size, finding.expected
     return size is not None and right is not None and size.low <= right <= size.high
+
+
+def _beside_clipped(
+    found: tuple[Finding, ...], clipped: Mistake, rejected: Rejected
+) -> tuple[Finding, ...]:
+    """Return the findings without those that clipped draws explain.
+
+    Clipped draws equal each other and no truth, and truths lie beyond them.
+    """
+    every = rejected.names(*range(rejected.sims.n_dims))
+    piled = set(rejected.names(*clipped.parameters) or every)
+    explained = {Kind.OUTSIDE} | ({Kind.ROUNDED} if 2 * len(piled) > len(every) else set())
+    return tuple(
+        one for one in found if one.kind not in explained or not piled.issuperset(one.parameters)
+    )
 
 
 def _beside_values(named: list[Candidate], rejected: Rejected) -> list[Candidate]:

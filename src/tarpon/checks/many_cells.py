@@ -1,4 +1,4 @@
-"""Fields of many cells: the scores of one simulation at a time, on all threads.
+"""Fields of many cells: the scores of one simulation at a time.
 
 The cells of all points are read twice, and a part that fits into the cache at a time: once for
 their moments, and once for everything else.
@@ -17,6 +17,7 @@ from ..bases import Bands, Basis
 from ..simulations import passes
 
 SMALL, LARGE = 1e-12, 1e12  # sizes between which squares may be of single precision
+_VARIES = 1e-9  # of the variance of all points: less of that of draws is rounding
 _TOGETHER = 2**19  # bytes of points whose coefficients are computed together
 
 
@@ -126,24 +127,33 @@ class ManyCells:
     coarse: Grid
     fine: Grid
 
-    def scores(self, truth: Array, draws: Array, share: Floats | None) -> Results:
+    def scores(
+        self, truth: Array, draws: Array, share: Floats | None, n_threads: int = 1
+    ) -> Results:
         """Return the scores of the points of one simulation, truth first, `(1, n_points, ...)`.
 
         Arguments:
             truth: The truth `(n_cells,)`.
             draws: The draws `(n_draws, n_cells)`.
             share: The share of each point in the weight of all, truth first, if they differ.
+            n_threads: The number of threads.
         """
         kind = np.result_type(truth, draws, np.float32)
         truth, draws = (np.ascontiguousarray(points, kind) for points in (truth, draws))
-        mean, sd = _moments(truth, draws, share)
+        mean, sd, ends = _moments(truth, draws, share, n_threads)
         if not np.isfinite(mean).all():
             raise passes.InvalidError
         if kind == np.float32 and not SMALL < sd.max() < LARGE:
             truth, draws, kind = truth.astype(float), draws.astype(float), np.dtype(float)
         centre, per_sd = mean.astype(kind), (1 / np.where(sd > 0, sd, 1.0)).astype(kind)
-        about = _About(self, centre, per_sd, self.waves(centre[None])[0])
-        scores = about.sums(truth, draws).scores(self) | {"mean": self._power(about.waves)}
+        about = _About(self, centre, per_sd, ends.astype(kind), self.waves(centre[None])[0])
+        sums = about.sums(truth, draws, n_threads)
+        scores = sums.scores(self)
+        scores["mean"] = self._power(about.waves)
+        scores["piles"] = piles(about.ends, sums.at_ends[1:], len(truth))
+        scores["misfit"] = _misfit(
+            truth, mean, sd, 1 / sums.n_points if share is None else share[0]
+        )
         scores["points"] += self.coarse.means(mean[None])
         kinds = dict.fromkeys(scores, kind) | {"maps": np.dtype(np.float32)}
         return {name: array.astype(kinds[name])[None] for name, array in scores.items()}
@@ -167,18 +177,19 @@ class _About:
         cells: What is computed of them.
         centre: Their mean, `(n_cells,)`.
         per_sd: One over their standard deviation, 1 where they do not vary.
+        ends: The smallest and the largest value of all draws.
         waves: The coefficients of the mean.
     """
 
     cells: ManyCells
     centre: Floats
     per_sd: Floats
+    ends: Floats
     waves: Floats
 
-    def sums(self, truth: Floats, draws: Floats) -> "_Sums":
+    def sums(self, truth: Floats, draws: Floats, n_threads: int) -> "_Sums":
         """Return the sums of all points, truth first."""
         sums = _Sums.of(self.cells, len(draws) + 1)
-        n_threads = threads.n_threads_for(draws.nbytes, 16 * len(draws))
         n_together = max(1, _TOGETHER // truth.nbytes)
         spaces = [np.empty((n_together, len(truth)), truth.dtype) for _ in range(n_threads)]
         self._add(truth[None], spaces[0], sums.some(0, 1))
@@ -193,7 +204,9 @@ class _About:
 
     def _add(self, points: Floats, space: Floats, sums: "_Sums") -> None:
         about = space[: len(points)]
-        backends.fields().residuals(points, self.centre, self.per_sd, about, sums.powers)
+        backends.fields().residuals(
+            points, self.centre, self.per_sd, self.ends, about, sums.powers, sums.at_ends
+        )
         self.cells.runs.add(self.cells.waves(about), self.waves, sums.bands, sums.crossed)
         self.cells.coarse.add(about, sums.coarse)
         self.cells.fine.add(about, sums.fine)
@@ -205,6 +218,7 @@ class _Sums:
 
     Arguments:
         powers: Of its standardised cells: squares, cubes and fourth powers.
+        at_ends: The number of its cells at the smallest and the largest value of all draws.
         bands: Of its coefficients by band: squares, products with the mean, and themselves.
         crossed: Of squares times contrasts, by band.
         coarse: Of the cells of the larger blocks.
@@ -212,16 +226,22 @@ class _Sums:
     """
 
     powers: Floats
+    at_ends: Floats
     bands: Floats
     crossed: Floats
     coarse: Floats
     fine: Floats
+
+    @property
+    def n_points(self) -> int:
+        return len(self.powers)
 
     @classmethod
     def of(cls, cells: ManyCells, n_points: int) -> "_Sums":
         n_bands, n_contrasts = len(cells.runs.bands.names), len(cells.runs.contrasts)
         shapes = (
             (3,),
+            (2,),
             (3, n_bands),
             (n_bands, n_contrasts),
             cells.coarse.sizes.shape,
@@ -251,14 +271,49 @@ class _Sums:
         }
 
 
-def _moments(truth: Floats, draws: Floats, share: Floats | None) -> tuple[Floats, Floats]:
-    """Return the mean of the points of one simulation, and their standard deviation."""
+def _moments(
+    truth: Floats, draws: Floats, share: Floats | None, n_threads: int
+) -> tuple[Floats, Floats, Floats]:
+    """Return the mean and the sd of the points of one simulation, and the ends of its draws."""
     n_points, n_cells = len(draws) + 1, len(truth)
     every = np.full(n_points, 1 / n_points) if share is None else share
-    mean, square = np.zeros((2, n_cells))
+    (mean, square), ends = np.zeros((2, n_cells)), np.empty((2, n_cells), draws.dtype)
 
     def run(first: int, last: int, _: None) -> None:
-        backends.fields().moments(truth, draws, every, first, last, mean, square)
+        backends.fields().moments(truth, draws, every, first, last, mean, square, ends)
 
-    threads.share(run, n_cells, threads.n_threads_for(draws.nbytes, n_cells), [None])
-    return mean, np.sqrt(square)
+    threads.share(run, n_cells, n_threads, [None])
+    return mean, np.sqrt(square), np.array([ends[0].min(), ends[1].max()])
+
+
+def piles(ends: Floats, at_ends: Floats, n_cells: int) -> Floats:
+    """Return what is at the ends of the draws of a simulation, or of several, `(..., 2, 3)`.
+
+    That is both ends, the share of the draws that have such cells, and the share of these cells.
+
+    Arguments:
+        ends: The smallest and the largest value of all draws, `(..., 2)`.
+        at_ends: The number of cells at each of them, `(n_draws, ..., 2)`.
+        n_cells: The number of cells of a draw.
+    """
+    return np.stack([ends, (at_ends > 0).mean(axis=0), at_ends.mean(axis=0) / n_cells], axis=-1)
+
+
+def _misfit(truth: Floats, mean: Floats, sd: Floats, own: float) -> Floats:
+    r"""Return the root mean square of the truth about the mean of the draws, in sd of the draws.
+
+    With the share :math:`s` of the truth :math:`t` in the mean :math:`m` and the variance
+    :math:`v` of all points, draws have
+
+    .. math:: t - m_d = \frac{t - m}{1 - s}, \qquad v_d = \frac{v}{1 - s} - s\, (t - m_d)^2 .
+
+    Arguments:
+        truth: The truth.
+        mean: The mean of all points, the truth among them.
+        sd: Their standard deviation.
+        own: The share of the truth.
+    """
+    square, whole = np.square((truth - mean) / (1 - own)), np.square(sd) / (1 - own)
+    variance = whole - own * square
+    known = variance > _VARIES * whole
+    return np.sqrt((square / np.where(known, variance, np.inf)).mean())

@@ -18,7 +18,7 @@ of a simulation can come in any order, or in reverse, then
 :math:`P(|\sum d_i| \ge t \sqrt{\sum d_i^2}) \le 2 e^{-t^2 / 2}` (Hoeffding, 1963).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -37,8 +37,8 @@ _BURN_IN_LEVEL = 1e-6  # burn-in is either obvious or harmless
 _DRAWS = 256  # draws per simulation that are looked at
 _EDGE, _AT_EDGE, _FEWEST_AT_EDGE = 0.05, 0.02, 4  # of the truths' range, of the truths
 # The share of one simulation counts as no more: all draws of a chain may lie on one side.
-_MOST_BEYOND, _MOST_PILED = 0.5, 0.9
-_FEWEST_CLIPPED = 5  # simulations with draws at the same end
+_MOST_BEYOND, MOST_PILED = 0.5, 0.9
+FEWEST_CLIPPED = 5  # simulations with draws at the same end
 
 
 class Cause(StrEnum):
@@ -123,23 +123,34 @@ def _shares(block: Block, step: slice, draws: Array) -> tuple[Array | float, Flo
     return to_device_of(shares[..., None], draws), own
 
 
-def at_the_ends(sims: Simulations, effects: Effects, measured: Results) -> Iterator[Mistake]:
+def at_the_ends(
+    sims: Simulations, effects: Effects, measured: Results, cells: Mistake | None = None
+) -> Iterator[Mistake]:
     """Yield draws that are piled at an end, or points beyond the range of all others.
 
-    One mistake of each kind, with the numbers of the parameter that is worst.
+    One mistake of each kind, with the numbers of the parameter that is worst. If the `cells` of
+    fields are clipped, of which parameters are means, that explains what is at their ends.
     """
-    clipped = list(_clipped(sims, effects, measured))
-    piled = {k for mistake in clipped for k in mistake.parameters}
-    for every in (clipped, _leaks(sims, effects, measured), _narrow(sims, effects, measured)):
-        found = [
-            mistake
-            for mistake in every
-            if mistake.cause is Cause.CLIPPED or not piled.issuperset(mistake.parameters)
-        ]
-        found.sort(key=lambda mistake: -mistake.numbers["share"])
-        if found:
-            places = dict.fromkeys(k for mistake in found for k in mistake.parameters)
-            yield replace(found[0], parameters=tuple(places))
+    piled = clipped(sims, effects, measured, cells)
+    yield from () if piled is None else (piled,)
+    places = set() if piled is None else set(piled.parameters or range(sims.n_dims))
+    for every in (_leaks(sims, effects, measured), _narrow(sims, effects, measured)):
+        worst = _worst(mistake for mistake in every if not places.issuperset(mistake.parameters))
+        yield from () if worst is None else (worst,)
+
+
+def clipped(
+    sims: Simulations, effects: Effects, measured: Results, cells: Mistake | None = None
+) -> Mistake | None:
+    """Return the mistake of draws that are piled at an end: in `cells` of fields, if there."""
+    return cells or _worst(_clipped(sims, effects, measured))
+
+
+def _worst(mistakes: Iterable[Mistake]) -> Mistake | None:
+    """Return the mistake with the largest share, for the parameters of all."""
+    found = sorted(mistakes, key=lambda mistake: -mistake.numbers["share"])
+    places = dict.fromkeys(k for mistake in found for k in mistake.parameters)
+    return replace(found[0], parameters=tuple(places)) if found else None
 
 
 def _leaks(sims: Simulations, effects: Effects, measured: Results) -> Iterator[Mistake]:
@@ -151,7 +162,7 @@ def _leaks(sims: Simulations, effects: Effects, measured: Results) -> Iterator[M
             side
             for side, at_edge in (("low", -1), ("high", 1))
             if _has_edge(at_edge * effects.truth[:, k])
-            and _unlikely(
+            and unlikely(
                 measured[f"beyond_{side}"][:, k], measured["own"], sims.n_dims, _MOST_BEYOND
             )
         ]
@@ -180,10 +191,10 @@ def _has_edge(truth: Floats) -> bool:
     return bool(near >= max(_FEWEST_AT_EDGE, _AT_EDGE * len(truth)))
 
 
-def _unlikely(share: Floats, own: Floats, n_dims: int, most: float) -> bool:
+def unlikely(share: Floats, own: Floats, n_tests: int, most: float) -> bool:
     """Return whether truths would have avoided the places of so many draws by chance."""
     chance = np.minimum(share * (1 - own), most)
-    return bool(np.log1p(-chance).sum() <= np.log(LEVEL / (2 * n_dims)))
+    return bool(np.log1p(-chance).sum() <= np.log(LEVEL / (2 * n_tests)))
 
 
 def _clipped(sims: Simulations, effects: Effects, measured: Results) -> Iterator[Mistake]:
@@ -191,6 +202,7 @@ def _clipped(sims: Simulations, effects: Effects, measured: Results) -> Iterator
     if sims.weighted:
         return  # some draws may be padding
     unit = unit_of(sims)
+    n_tests = sims.n_dims + (len(sims.shape) > 1)  # one more of all cells of a field together
     for k in range(sims.n_dims):
         if k in effects.few or _on_grid(measured, k, min(sims.n_draws, _DRAWS)):
             continue
@@ -198,9 +210,9 @@ def _clipped(sims: Simulations, effects: Effects, measured: Results) -> Iterator
             value = end(measured[side][:, k])
             share = np.where(measured[side][:, k] == value, measured[f"at_{side}"][:, k], 0.0)
             n_piled = (share > 0).sum()
-            if n_piled < _FEWEST_CLIPPED or (effects.truth[:, k] == value).any():
+            if n_piled < FEWEST_CLIPPED or (effects.truth[:, k] == value).any():
                 continue
-            if _unlikely(share, measured["own"], sims.n_dims, _MOST_PILED):
+            if unlikely(share, measured["own"], n_tests, MOST_PILED):
                 numbers = {"share": float(share.mean()), "value": float(value * unit[k])}
                 yield Mistake(Cause.CLIPPED, (k,), numbers)
 

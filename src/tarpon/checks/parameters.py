@@ -172,24 +172,40 @@ class Effects:
 
     def width(self, k: int | None = None, z: float = 1.96) -> Estimate:
         """Return the factor of one parameter, or of all together that take many values."""
-        if k is not None:
-            return self.few[k].width(z) if k in self.few else self.width_of([k], z)
-        many = [j for j in range(self.truth.shape[1]) if j not in self.few]
-        return self.width_of(many, z) if many else self.few[min(self.few)].width(z)
+        if k is None:
+            many = [j for j in range(self.truth.shape[1]) if j not in self.few]
+            return self.width_of(many, z) if many else self.few[min(self.few)].width(z)
+        if k in self.few:
+            return self.few[k].width(z)
+        factor, relative = self._widths
+        return _by_factor(float(factor[k]), float(np.exp(z * relative[k])))
 
     def width_of(self, ks: Sequence[int], z: float = 1.96) -> Estimate:
         """Return the factor of several parameters together that take many values."""
-        ks = list(ks)
-        above = np.where(self.counted[:, ks], self.z[:, ks], np.nan)
-        each = np.square(above - np.nanmean(above, axis=0))
+        each = self._squares[:, list(ks)]
         square = np.nanmean(each[~np.isnan(each).all(axis=1)], axis=1)
-        n, draws = len(square), self.square[:, ks].mean()
+        factor, relative = self._factors(square[:, None], self.square[:, list(ks)].mean())
+        return _by_factor(float(factor[0]), float(np.exp(z * relative[0])))
+
+    @cached_property
+    def _squares(self) -> Floats:
+        """The squares of truths about their mean, NaN for those that do not count."""
+        above = np.where(self.counted, self.z, np.nan)
+        return np.square(above - np.nanmean(above, axis=0))
+
+    @cached_property
+    def _widths(self) -> tuple[Floats, Floats]:
+        """The factor of each parameter alone, and its relative standard error."""
+        return self._factors(self._squares, self.square.mean(axis=0))
+
+    def _factors(self, square: Floats, draws: Floats) -> tuple[Floats, Floats]:
+        """Return factors and their relative standard errors, given squares of truths and draws."""
+        n, mean = (~np.isnan(square)).sum(axis=0), np.nanmean(square, axis=0)
         # Draws are measured by one draw less than truths are.
         expected = draws * _of_normal(self.ess) / _of_normal(self.ess - 1)
-        factor = np.sqrt(square.mean() * n / (n - 1) / (expected or np.inf))
-        relative = square.std(ddof=1) / np.sqrt(n) / max(2 * square.mean(), 1e-300)
-        ratio = np.exp(z * relative)
-        return Estimate(float(factor), float(factor / ratio), float(factor * ratio))
+        factor = np.sqrt(mean * n / (n - 1) / np.where(expected == 0, np.inf, expected))
+        error = np.nanstd(square, axis=0, ddof=1) / np.sqrt(n)
+        return factor, error / np.maximum(2 * mean, 1e-300)
 
     def correlation(self, a: int, b: int) -> Estimate:
         """Return the correlation of the normal scores of the truths in two parameters."""
@@ -268,6 +284,11 @@ class Effects:
             )
             for k, name in enumerate(names)
         )
+
+
+def _by_factor(value: float, ratio: float) -> Estimate:
+    """Return an estimate with an interval that reaches as far on both sides, as a ratio."""
+    return Estimate(value, value / ratio, value * ratio)
 
 
 def measure(sims: Simulations, few: Few = Few()) -> Results:

@@ -25,9 +25,9 @@ _READ_SPECTRUM = (
     "much. Filled dots are significant, adjusted for the number of bands."
 )
 _READ_EXAMPLES = (
-    "The simulations with the smallest, the median and the largest residual of their parameters: "
-    "the truth about the posterior mean, in posterior sd. Residuals of accurate posteriors have "
-    "an sd of about one in every cell, over all simulations, and do not follow the posterior mean."
+    "The simulations with the smallest, the median and the largest residual of all cells: the "
+    "truth about the posterior mean, in posterior sd. Residuals of accurate posteriors have an sd "
+    "of about one in every cell, over all simulations, and do not follow the posterior mean."
 )
 
 
