@@ -166,7 +166,7 @@ def candidates(n_dims: int, sims_first: bool, n_centres: int) -> Iterator[tuple[
             tile = (64 * a, 1, n_dims, n) if sims_first else (a, 32, n_dims, 8 * n)
             yield "short", Tile(*tile, 1, stages)
     if n_centres > 1 and n_dims >= 16:
-        for draws, dims, warps, stages in product((64, 128), (32, 64, 128), (4, 8), (1, 3)):
+        for draws, dims, warps, stages in product((32, 64, 128), (32, 64, 128), (4, 8), (1, 3)):
             if dims <= max(power, 32) and (warps == 4 or draws == 128):
                 yield "product", Tile(draws, 1, dims, 8 if dims >= n_dims else 1, warps, stages)
 

@@ -13,6 +13,8 @@ from ._triton_kernels import closer_kernel, product_kernel, short_kernel, smalle
 _LONGEST_ROW = 128  # numbers in a tile; longer rows are read in parts
 _LONGEST_UNROLLED = 16  # parameters up to which a lane holds a whole draw
 _MOST_CENTRES = 16  # centres that are counted together
+# Constants that a lane holds in single precision; `benchmarks/compiled.py` shows that none spill.
+_HELD = {"squares": 160, "others": 64}
 
 
 class Tile(NamedTuple):
@@ -35,30 +37,42 @@ def closer(term: str, samples: Tensor, constants: Constants) -> Tensor:
         constants: Constants of the same simulations, contiguous.
     """
     n_draws, _, n_dims = samples.shape
-    by_sims = _by_sims(samples)
+    by_sims, itemsize = _by_sims(samples), constants.truth.itemsize
     if constants.n_centres == 1:
-        return single(term, samples, constants, single_tile(n_draws, n_dims, by_sims))
-    groups = [constants._replace(away=away) for away in constants.away.split(_MOST_CENTRES, dim=1)]
-    if n_dims <= _LONGEST_UNROLLED:
+        return single(term, samples, constants, single_tile(n_draws, n_dims, by_sims, itemsize))
+    most = together(term, n_dims, itemsize)
+    # Groups of equal size, so that few kernels are compiled.
+    size = triton.cdiv(constants.n_centres, triton.cdiv(constants.n_centres, most))
+    groups = [constants._replace(away=away) for away in constants.away.split(size, dim=1)]
+    if most == 1:
+        counts = [closer(term, samples, group) for group in groups]
+    elif n_dims <= _LONGEST_UNROLLED:
         tile = short_tile(n_draws, n_dims, by_sims)
         counts = [short(term, samples, group, tile) for group in groups]
-    elif term == "l2" and constants.truth.dtype == torch.float32:
+    else:
         tile = product_tile(n_draws, n_dims)
         counts = [product(samples, group, tile) for group in groups]
-    else:
-        groups = [constants._replace(away=away) for away in constants.away.split(1, dim=1)]
-        counts = [closer(term, samples, group) for group in groups]
     return torch.cat(counts, dim=2)
+
+
+def together(term: str, n_dims: int, itemsize: int) -> int:
+    """Return how many centres are counted together: as many as a lane has registers for."""
+    if n_dims > _LONGEST_UNROLLED:
+        return _MOST_CENTRES if term == "l2" and itemsize == 4 else 1
+    held = _HELD["squares" if term == "l2" else "others"] // (1 if itemsize == 4 else 4)
+    return min(_MOST_CENTRES, max(1, held // n_dims))
 
 
 # These tiles were the fastest on an H200, to within 2 %, by `benchmarks/gpu.py --tune`.
 
 
-def single_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
-    """Return the tile for one centre."""
+def single_tile(n_draws: int, n_dims: int, by_sims: bool, itemsize: int = 4) -> Tile:
+    """Return the tile for one centre, and for constants of so many bytes each."""
     dims = triton.next_power_of_2(n_dims)
     if dims > _LONGEST_ROW:
-        tile = Tile(64, 1, 64, 1, 4, 1) if n_dims <= 512 else Tile(64, 1, 128, 1, 4, 3)
+        # As many bytes in double precision: twice as many would spill registers.
+        long = Tile(64, 1, 512 // itemsize, 1, 4, 3)
+        tile = Tile(64, 1, 64, 1, 4, 1) if n_dims <= 512 else long
     elif dims == _LONGEST_ROW:
         tile = Tile(64, 1, dims, 8, 8, 3) if by_sims else Tile(4, 8, dims, 8, 8, 3)
     elif not by_sims:
@@ -85,7 +99,9 @@ def product_tile(n_draws: int, n_dims: int) -> Tile:
     if dims > _LONGEST_ROW:
         tile = Tile(64, 1, 32, 1, 4, 1) if n_dims <= 512 else Tile(128, 1, 32, 1, 4, 3)
     else:
-        tile = Tile(64 if dims == _LONGEST_ROW else 128, 1, dims, 8, 4, 1)
+        # Odd rows are read number by number, and need registers for as many addresses.
+        most = 128 if dims < 64 or n_dims % 2 == 0 else 64
+        tile = Tile(most // 2 if dims == _LONGEST_ROW else most, 1, dims, 8, 4, 1)
     return _fitted(tile, n_draws, fewest=16)
 
 
