@@ -140,10 +140,11 @@ def launch(case: Case) -> None:
     working = DOUBLE if case.dtype == DOUBLE else torch.float32
     sizes = ((N_SIMS, n_dims), (N_SIMS, case.n_centres, n_dims), (3, n_dims))
     constants = Constants(*(torch.empty(size, dtype=working) for size in sizes))
+    lost = torch.zeros(1, dtype=torch.int32)
     if case.term == "smaller":
-        _triton.smaller(samples, constants.truth)
+        _triton.smaller(samples, constants.truth, lost)
     else:
-        _triton.closer(case.term, samples, constants)
+        _triton.closer(case.term, samples, constants, lost)
 
 
 def cases(quick: bool) -> Iterator[Case]:
@@ -197,7 +198,16 @@ def main() -> None:
     parser.add_argument("--capability", type=int, choices=sorted(SHARED), help="80 or 90; both")
     options = parser.parse_args()
     capabilities = (options.capability,) if options.capability else tuple(SHARED)
-    lines = []
+    lines = [
+        "# Registers of the kernels",
+        "",
+        f"Written by `python benchmarks/compiled.py --write`, which needs no GPU, with triton "
+        f"{triton.__version__}. Tiles are draws × simulations × parameters × tiles in sequence, "
+        "as far as a kernel has them. Spilled are bytes per thread that do not fit into "
+        "registers. The last column is how many of the 64 warps of a multiprocessor can be there "
+        "at once.",
+        "",
+    ]
     for line in rows(options.quick, capabilities):
         print(line, flush=True)
         lines.append(line)

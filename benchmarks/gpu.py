@@ -95,7 +95,8 @@ def row(n_dims: int, dtype: torch.dtype, sims_first: bool, n_centres: int, limit
     around = torch.as_tensor(centres, device="cuda").reshape(n_sims, n_centres, n_dims)
     truth = theta.to(_torch._working(dtype))
     constants = prepare("l2", truth, theta.double()[:, None] - around, weight, np.inf)
-    took = milliseconds(lambda: _triton.closer("l2", samples, constants))
+    lost = torch.zeros(1, dtype=torch.int32, device="cuda")
+    took = milliseconds(lambda: _triton.closer("l2", samples, constants, lost))
     share = samples.nbytes / limit / (took / 1e3)
     cells = [
         n_dims, str(dtype).removeprefix("torch."),
@@ -179,7 +180,7 @@ def setting(n_dims: int, sims_first: bool, n_centres: int) -> tuple[torch.Tensor
 
 
 def launch(kernel: str, samples: torch.Tensor, constants: Constants, tile: Tile) -> torch.Tensor:
-    arguments = (samples, constants, tile)
+    arguments = (samples, constants, tile, torch.zeros(1, dtype=torch.int32, device="cuda"))
     if kernel == "product":
         return _triton.product(*arguments)
     return {"single": _triton.single, "short": _triton.short}[kernel]("l2", *arguments)

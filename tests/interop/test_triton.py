@@ -58,10 +58,16 @@ def counts(term, samples, theta, centres, count=_triton.closer):
     period = np.where(np.arange(n_dims) % 3, 16.0, np.inf)
     away = theta.double()[:, None] - torch.tensor(centres, device=DEVICE)
     truth = theta.to(_working(samples.dtype))
-    ours = count(term, samples, prepare(term, truth, away, scale, period))
+    lost = nothing_lost()
+    ours = count(term, samples, prepare(term, truth, away, scale, period), lost)
+    assert bool(lost) == (not samples.isfinite().all())
     more = (scale, period) if term == "periodic" else (scale,)
     here = (a.double().cpu().numpy() for a in (samples, theta))
     return ours.cpu().numpy(), getattr(_numpy, TERMS[term])(*here, centres, *more)
+
+
+def nothing_lost():
+    return torch.zeros(1, dtype=torch.int32, device=DEVICE)
 
 
 def agree(ours, wanted):
@@ -72,8 +78,8 @@ def agree(ours, wanted):
 def by(launch, tile):
     """Return a function that counts with one kernel, in tiles of a given shape."""
     if launch is _triton.product:
-        return lambda term, samples, constants: launch(samples, constants, tile)
-    return lambda term, samples, constants: launch(term, samples, constants, tile)
+        return lambda term, samples, constants, lost: launch(samples, constants, tile, lost)
+    return lambda term, samples, constants, lost: launch(term, samples, constants, tile, lost)
 
 
 @both_orders
@@ -122,7 +128,9 @@ class TestEdges:
         samples, theta, _ = whole_numbers(shape, 1, dtype, sims_first=sims_first)
         truth = theta.to(_working(samples.dtype))
         wanted = _numpy.smaller(*(a.double().cpu().numpy() for a in (samples, theta)))
-        np.testing.assert_array_equal(_triton.smaller(samples, truth).cpu().numpy(), wanted)
+        ours = _triton.smaller(samples, truth, lost := nothing_lost())
+        np.testing.assert_array_equal(ours.cpu().numpy(), wanted)
+        assert not lost
 
 
 def chosen(n_draws, n_dims, n_centres, sims_first):
@@ -203,9 +211,31 @@ def test_nan_never_counts_and_infinities_are_farther(sims_first, term, n_dims, n
 @both_orders
 def test_nan_is_neither_below_nor_equal(sims_first):
     samples, theta, _ = whole_numbers((9, 3, 4), 1, "float32", sims_first=sims_first)
-    wanted = _triton.smaller(samples[3:], theta)
+    wanted = _triton.smaller(samples[3:], theta, lost := nothing_lost())
+    assert not lost
     samples[:3] = np.nan
-    assert (_triton.smaller(samples, theta) == wanted).all()
+    assert (_triton.smaller(samples, theta, lost) == wanted).all()
+    assert lost == 1
+
+
+@both_orders
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(
+    "shape", [(9, 3, 1), (7, 3, 5), (9, 2, 40), (3, 2, 130), (5, 2, 600)], ids=str
+)
+def test_a_single_number_is_noticed_wherever_it_is(sims_first, dtype, shape):
+    n_draws, n_sims, n_dims = shape
+    for k, at in enumerate(
+        [(0, 0, 0), (n_draws - 1, n_sims - 1, n_dims - 1), (1, 1, n_dims // 2)]
+    ):
+        samples, theta, centres = whole_numbers(shape, 1 + k, dtype, sims_first=sims_first)
+        samples[at] = (np.nan, np.inf, -np.inf)[k]
+        truth = theta.to(_working(samples.dtype))
+        with np.errstate(invalid="ignore"):  # of the interpreter
+            counts(list(TERMS)[k], samples, theta, centres)  # asserts it
+            counts("l2", samples, theta, centres)
+            _triton.smaller(samples, truth, lost := nothing_lost())
+        assert lost == 1
 
 
 @pytest.mark.parametrize("n_dims", [3, 20])
@@ -219,7 +249,7 @@ def test_draws_are_found_beyond_32_bits(n_dims, n_centres, far):
     samples = room.as_strided(few.shape, (*steps, 1))
     samples.copy_(few)
     agree(*counts("l2", samples, theta, centres))
-    below, equal = _triton.smaller(samples, theta.float()).cpu().numpy()
+    below, equal = _triton.smaller(samples, theta.float(), nothing_lost()).cpu().numpy()
     wanted = _numpy.smaller(*(a.double().cpu().numpy() for a in (few, theta)))
     np.testing.assert_array_equal((below, equal), wanted)
 
