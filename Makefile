@@ -38,7 +38,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Two processes run tests: threads of the linear algebra would wait for each other.
 export OMP_NUM_THREADS := 1
 
-INTEROP := tests/interop tests/test_torch.py tests/test_torch_files.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
+INTEROP := tests/interop tests/test_torch.py tests/test_torch_fields.py tests/test_torch_files.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends
 
 # Tests and timings against other packages of the field, in an environment of their own.
 peers: .venv-peers/.stamp

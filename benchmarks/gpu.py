@@ -95,7 +95,8 @@ def row(n_dims: int, dtype: torch.dtype, sims_first: bool, n_centres: int, limit
     around = torch.as_tensor(centres, device="cuda").reshape(n_sims, n_centres, n_dims)
     truth = theta.to(_torch._working(dtype))
     constants = prepare("l2", truth, theta.double()[:, None] - around, weight, np.inf)
-    took = milliseconds(lambda: _triton.closer("l2", samples, constants))
+    lost = torch.zeros(1, dtype=torch.int32, device="cuda")
+    took = milliseconds(lambda: _triton.closer("l2", samples, constants, lost))
     share = samples.nbytes / limit / (took / 1e3)
     cells = [
         n_dims, str(dtype).removeprefix("torch."),
@@ -166,7 +167,7 @@ def candidates(n_dims: int, sims_first: bool, n_centres: int) -> Iterator[tuple[
             tile = (64 * a, 1, n_dims, n) if sims_first else (a, 32, n_dims, 8 * n)
             yield "short", Tile(*tile, 1, stages)
     if n_centres > 1 and n_dims >= 16:
-        for draws, dims, warps, stages in product((64, 128), (32, 64, 128), (4, 8), (1, 3)):
+        for draws, dims, warps, stages in product((32, 64, 128), (32, 64, 128), (4, 8), (1, 3)):
             if dims <= max(power, 32) and (warps == 4 or draws == 128):
                 yield "product", Tile(draws, 1, dims, 8 if dims >= n_dims else 1, warps, stages)
 
@@ -179,7 +180,7 @@ def setting(n_dims: int, sims_first: bool, n_centres: int) -> tuple[torch.Tensor
 
 
 def launch(kernel: str, samples: torch.Tensor, constants: Constants, tile: Tile) -> torch.Tensor:
-    arguments = (samples, constants, tile)
+    arguments = (samples, constants, tile, torch.zeros(1, dtype=torch.int32, device="cuda"))
     if kernel == "product":
         return _triton.product(*arguments)
     return {"single": _triton.single, "short": _triton.short}[kernel]("l2", *arguments)

@@ -8,21 +8,26 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import tarpon
 from tarpon import Simulations, backends, metrics
+from tarpon._base.arrays import to_device_of
 from tarpon.backends import _kernels, _numpy, _swaps
 from tarpon.checks import features, labellings, products, statistics, swaps, waves
 from tarpon.checks.labellings import Part
 from tarpon.checks.power import Errors
 from tarpon.regions import HalfLines
+from tarpon.simulations import Deferred, passes
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install tarpon[torch]")
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
+
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from tarpon.backends import _torch, _torch_swaps  # noqa: E402
 
@@ -176,6 +181,36 @@ def test_nan_draws_never_count(way, n_dims):
     for around in (centres, several):
         agree(_torch.closer(samples, theta, around, scale),
               _torch.closer(samples[1::2], theta, around, scale), 0)  # fmt: skip
+
+
+@every_way
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("n_dims", [3, 40])
+def test_a_single_number_is_noticed(way, dtype, n_dims):
+    samples, theta, centres, scale = points(37, 5, n_dims, dtype, way)
+    several = np.stack([centres, centres + 1], axis=1)
+    period = np.where(np.arange(n_dims) % 2, np.inf, 12.0)
+    counts = (
+        lambda s: _torch.closer(s, theta, centres, scale),
+        lambda s: _torch.closer(s, theta, several, scale),
+        lambda s: _torch.closer_l1(s, theta, centres, scale),
+        lambda s: _torch.closer_periodic(s, theta, centres, scale, period),
+        lambda s: _torch.smaller(s, theta),
+    )
+    for count in counts:
+        for order in list(ORDERS.values())[:2]:
+            assert noticed(count, order(samples)) is True
+            for k, value in enumerate((np.nan, np.inf, -np.inf)):
+                broken = samples.clone()
+                broken[11 * k, 4, n_dims - 1] = value
+                with np.errstate(invalid="ignore"):  # of Triton's interpreter
+                    assert noticed(count, order(broken)) is False
+
+
+def noticed(count, samples):
+    with backends.watched() as sums:
+        count(samples)
+    return sums.finite
 
 
 @every_way
@@ -427,6 +462,90 @@ def test_weighted_draws_give_what_they_give_on_the_cpu(device):
     ours, yours = (tarpon.check(s, n_swaps=199, rng=0) for s in (tensors, sims))
     assert abs(ours.p_value - yours.p_value) <= 0.02
     assert abs(ours.parameters[0].bias.value - yours.parameters[0].bias.value) < 1e-5
+
+
+class Passes(TorchDispatchMode):
+    """What torch itself does with the numbers of tensors that have so many."""
+
+    def __init__(self, n_numbers):
+        super().__init__()
+        self.n_numbers, self.names = n_numbers, []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        large = any(isinstance(a, torch.Tensor) and a.numel() >= self.n_numbers for a in args)
+        name = function.overloadpacket.__name__
+        if large and not function.is_view and not name.startswith("new_"):
+            self.names.append(name)
+        return function(*args, **(kwargs or {}))
+
+
+def deferred(device, samples, theta):
+    """Return tensors as a test is given them, also on the CPU, where they would become arrays."""
+    sims = Deferred(samples, theta)
+    for name in ("samples", "theta"):
+        object.__setattr__(sims, name, torch.tensor(getattr(sims, name), device=device))
+    assert sims._deferred  # not validated in a pass of its own
+    return sims
+
+
+@every_way
+@pytest.mark.parametrize("test", [tarpon.tarp, tarpon.sbc])
+def test_the_draws_are_read_once(way, request, test, monkeypatch):
+    monkeypatch.setattr(passes, "_BOX_NUMBERS", 0)  # as of many simulations
+    monkeypatch.setattr(passes, "_SAMPLED_NUMBERS", 0)
+    sims = study(n_dims=5)
+    tensors = deferred(way, sims.samples, sims.theta)
+    with Passes(tensors.samples.numel()) as seen:
+        ours = test(tensors, rng=0)
+    steps = {tarpon.tarp: ["sub", "mul", "add", "mul", "mul", "sum"],
+             tarpon.sbc: ["lt", "sum", "eq", "sum", "sum"]}  # fmt: skip
+    # Triton's interpreter copies what a kernel reads.
+    expected = {"plain": steps[test], "kernels": ["copy_"], "cuda": []}
+    assert seen.names == expected[request.node.callspec.params["way"]]
+    yours = test(Simulations(sims.samples, sims.theta), rng=0)
+    assert abs(ours.ranks.values - yours.ranks.values).sum() <= NEAR_TIES
+
+
+@every_way
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", ["samples", "theta"])
+def test_invalid_tensors_are_refused_with_the_same_words(way, where, value):
+    sims = study()
+    arrays = {"samples": sims.samples.copy(), "theta": sims.theta.copy()}
+    arrays[where][..., 7, 1] = value
+    with pytest.raises(ValueError, match=r"1 of 80 simulations hold NaN.*index 7") as wanted:
+        Simulations(**arrays)
+    for test in (tarpon.tarp, tarpon.sbc):
+        with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="NaN") as said:
+            test(deferred(way, **arrays), rng=0)
+        assert str(said.value) == str(wanted.value)
+
+
+def test_arrays_are_not_copied_on_their_way_to_a_device():
+    numbers, there = np.zeros(10**6), torch.empty(1, device="meta")
+    tracemalloc.start()
+    moved = to_device_of(numbers, there)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (moved.device.type, moved.shape, moved.dtype) == ("meta", (10**6,), torch.float64)
+    assert peak < 1e5
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        lambda a: a[::-1],
+        lambda a: a.astype(">f8"),
+        lambda a: np.broadcast_to(a, (3, 4)),
+        lambda a: a,
+    ],
+)
+def test_arrays_of_any_order_become_tensors_of_their_own(odd):
+    numbers = np.arange(4.0)
+    tensor = to_device_of(odd(numbers), torch.empty(1))
+    np.testing.assert_array_equal(tensor.numpy(), odd(numbers))
+    tensor += 1
+    np.testing.assert_array_equal(numbers, np.arange(4.0))
 
 
 @gpu

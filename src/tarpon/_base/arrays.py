@@ -108,11 +108,17 @@ def to_device_of(numbers: ArrayLike, array: Array) -> Array:
     if package(array) != "torch":
         return host(numbers)
     if package(numbers) != "torch":
-        # Torch accepts neither foreign byte orders nor views that are reversed or read-only.
-        copy = np.array(host(numbers))
-        native = copy.astype(copy.dtype.newbyteorder("="), copy=False)
-        numbers = sys.modules["torch"].from_numpy(native)
+        numbers = sys.modules["torch"].from_numpy(_plain(host(numbers)))
+        return numbers.to(array.device, copy=True)
     return numbers.to(array.device)
+
+
+def _plain(array: Array) -> Array:
+    """Return an array in native order that is writeable and not reversed, as torch needs it."""
+    if array.flags.writeable and array.dtype.isnative and min(array.strides, default=0) >= 0:
+        return array
+    copy = np.array(array)
+    return copy.astype(copy.dtype.newbyteorder("="), copy=False)
 
 
 def zeros(shape: tuple[int, ...], array: Array) -> Array:

@@ -4,9 +4,11 @@ Triton kernels read the samples once. Without Triton, torch sums the same terms 
 simulations at a time.
 """
 
+import math
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from torch import Tensor
 from .._base import optional
 from .._base.arrays import double, host, to_device_of
 from .._base.types import Array, Floats, Ints
+from ._sums import saw
 from ._terms import Constants, gap, prepare
 
 _BLOCK_BYTES = 64 * 2**20
@@ -24,7 +27,9 @@ _SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 
 def extent(samples: Tensor) -> tuple[Array, Array]:
     """Return the smallest and largest value of each parameter; NaN if any value is NaN."""
-    return host(samples.amin(dim=(0, 1))), host(samples.amax(dim=(0, 1)))
+    ends = torch.aminmax(samples, dim=0)  # both in one pass
+    low, high = host(torch.stack([ends.min.amin(dim=0), ends.max.amax(dim=0)]))
+    return low, high
 
 
 def smaller(samples: Tensor, theta: Tensor) -> tuple[Ints, Ints]:
@@ -32,15 +37,17 @@ def smaller(samples: Tensor, theta: Tensor) -> tuple[Ints, Ints]:
     whole = not (samples.is_floating_point() or theta.is_floating_point())
     truth = theta if whole else _exact(theta, _working(samples.dtype))
     fused = _fused(samples)
-    counts = torch.zeros((2, *theta.shape), dtype=torch.int64, device=samples.device)
+    found = _Found.of((2, *theta.shape), samples)
+    counts, lost = found.counts, found.lost
+    lost += _spoilt(theta)
     for sims, block in _blocks(samples, in_place=fused is not None):
         if fused:
-            counts[:, sims] += fused.smaller(block, truth[sims])
+            counts[:, sims] += fused.smaller(block, truth[sims], lost)
         else:
             counts[0, sims] += (block < truth[sims]).sum(dim=0)
             counts[1, sims] += (block == truth[sims]).sum(dim=0)
-    below, equal = host(counts)
-    return below, equal
+            lost += _spoilt(block)
+    return found.on_host()
 
 
 def closer(samples: Tensor, theta: Tensor, centres: Floats, scale: Floats) -> tuple[Ints, Ints]:
@@ -75,19 +82,64 @@ def _closer(
     away = double(theta)[:, None] - to_device_of(around, samples)
     constants = prepare(term, truth, away, scale, period)
     fused = _fused(samples)
-    counts = torch.zeros((2, *around.shape[:2]), dtype=torch.int64, device=samples.device)
+    count = fused.closer if fused else _count
+    found = _Found.of((2, *np.shape(centres)[:-1]), samples)
+    counts, lost = found.counts.view(2, *around.shape[:2]), found.lost
     for sims, block in _blocks(samples, in_place=fused is not None):
         part = constants._replace(truth=constants.truth[sims], away=constants.away[sims])
-        counts[:, sims] += fused.closer(term, block, part) if fused else _count(term, block, part)
-    below, equal = host(counts.reshape(2, *np.shape(centres)[:-1]))
-    return below, equal
+        counts[:, sims] += count(term, block, part, lost)
+    return found.on_host()
 
 
-def _count(term: str, draws: Tensor, constants: Constants) -> Tensor:
+class _Found(NamedTuple):
+    """Both counts, and whether NaN or infinite numbers were lost, for one copy to the host.
+
+    Arguments:
+        numbers: All of them in 32 bits, as no simulation has more draws.
+        shape: Shape of the counts.
+    """
+
+    numbers: Tensor
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], samples: Tensor) -> Self:
+        """Return counts of nothing, on the device of the samples."""
+        n = math.prod(shape) + 1
+        return cls(torch.zeros(n, dtype=torch.int32, device=samples.device), shape)
+
+    @property
+    def counts(self) -> Tensor:
+        """The draws below and equal."""
+        return self.numbers[1:].view(self.shape)
+
+    @property
+    def lost(self) -> Tensor:
+        """Zero as long as all numbers were finite, `(1,)`."""
+        return self.numbers[:1]
+
+    def on_host(self) -> tuple[Ints, Ints]:
+        """Return both counts, and note whether any number was lost."""
+        numbers = host(self.numbers)
+        saw(not numbers[0])
+        below, equal = numbers[1:].reshape(self.shape).astype(np.int64)
+        return below, equal
+
+
+def _count(term: str, draws: Tensor, constants: Constants, lost: Tensor) -> Tensor:
     """Count without Triton, `(2, n_sims, n_centres)`."""
-    gaps = (gap(term, draws, constants, centre, torch) for centre in range(constants.n_centres))
-    counts = [torch.stack([(away < 0).sum(dim=0), (away == 0).sum(dim=0)]) for away in gaps]
+    counts = []
+    for centre in range(constants.n_centres):
+        away = gap(term, draws, constants, centre, torch)
+        if centre == 0:  # others are lost with it
+            lost += _spoilt(away)
+        counts.append(torch.stack([(away < 0).sum(dim=0), (away == 0).sum(dim=0)]))
     return torch.stack(counts, dim=2)
+
+
+def _spoilt(numbers: Tensor) -> Tensor:
+    """Return whether NaN or infinite numbers spoil the sum of all."""
+    return ~numbers.sum(dtype=_working(numbers.dtype)).isfinite()
 
 
 def _blocks(samples: Tensor, *, in_place: bool) -> Iterator[tuple[slice, Tensor]]:
@@ -128,5 +180,7 @@ def _working(dtype: torch.dtype) -> torch.dtype:
 def _exact(theta: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the truths in the given type if that is exact, otherwise in double precision."""
     same = theta.to(dtype)
+    if theta.is_floating_point() and torch.promote_types(theta.dtype, dtype) == dtype:
+        return same
     exact = (same.double() == theta.double()) | theta.isnan()
     return same if bool(exact.all()) else theta.double()

@@ -13,6 +13,8 @@ from ._triton_kernels import closer_kernel, product_kernel, short_kernel, smalle
 _LONGEST_ROW = 128  # numbers in a tile; longer rows are read in parts
 _LONGEST_UNROLLED = 16  # parameters up to which a lane holds a whole draw
 _MOST_CENTRES = 16  # centres that are counted together
+# Constants that a lane holds in single precision; `benchmarks/compiled.py` shows that none spill.
+_HELD = {"squares": 160, "others": 64}
 
 
 class Tile(NamedTuple):
@@ -26,39 +28,54 @@ class Tile(NamedTuple):
     stages: int
 
 
-def closer(term: str, samples: Tensor, constants: Constants) -> Tensor:
+def closer(term: str, samples: Tensor, constants: Constants, lost: Tensor) -> Tensor:
     """Count the draws closer than the truth, and as close, `(2, n_sims, n_centres)`.
 
     Arguments:
         term: Distance: "l2", "l1" or "periodic".
         samples: Samples `(n_draws, n_sims, n_dims)`, contiguous along the last axis.
         constants: Constants of the same simulations, contiguous.
+        lost: Number that becomes 1 if any distance is NaN or infinite, `(1,)` in 32 bits.
     """
     n_draws, _, n_dims = samples.shape
-    by_sims = _by_sims(samples)
+    by_sims, itemsize = _by_sims(samples), constants.truth.itemsize
     if constants.n_centres == 1:
-        return single(term, samples, constants, single_tile(n_draws, n_dims, by_sims))
-    groups = [constants._replace(away=away) for away in constants.away.split(_MOST_CENTRES, dim=1)]
-    if n_dims <= _LONGEST_UNROLLED:
+        tile = single_tile(n_draws, n_dims, by_sims, itemsize)
+        return single(term, samples, constants, tile, lost)
+    most = together(term, n_dims, itemsize)
+    # Groups of equal size, so that few kernels are compiled.
+    size = triton.cdiv(constants.n_centres, triton.cdiv(constants.n_centres, most))
+    groups = [constants._replace(away=away) for away in constants.away.split(size, dim=1)]
+    if most == 1:
+        counts = [closer(term, samples, group, lost) for group in groups]
+    elif n_dims <= _LONGEST_UNROLLED:
         tile = short_tile(n_draws, n_dims, by_sims)
-        counts = [short(term, samples, group, tile) for group in groups]
-    elif term == "l2" and constants.truth.dtype == torch.float32:
-        tile = product_tile(n_draws, n_dims)
-        counts = [product(samples, group, tile) for group in groups]
+        counts = [short(term, samples, group, tile, lost) for group in groups]
     else:
-        groups = [constants._replace(away=away) for away in constants.away.split(1, dim=1)]
-        counts = [closer(term, samples, group) for group in groups]
+        tile = product_tile(n_draws, n_dims)
+        counts = [product(samples, group, tile, lost) for group in groups]
     return torch.cat(counts, dim=2)
+
+
+def together(term: str, n_dims: int, itemsize: int) -> int:
+    """Return how many centres are counted together: as many as a lane has registers for."""
+    if n_dims > _LONGEST_UNROLLED:
+        return _MOST_CENTRES if term == "l2" and itemsize == 4 else 1
+    held = _HELD["squares" if term == "l2" else "others"] // (1 if itemsize == 4 else 4)
+    return min(_MOST_CENTRES, max(1, held // n_dims))
 
 
 # These tiles were the fastest on an H200, to within 2 %, by `benchmarks/gpu.py --tune`.
 
 
-def single_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
-    """Return the tile for one centre."""
+def single_tile(n_draws: int, n_dims: int, by_sims: bool, itemsize: int = 4) -> Tile:
+    """Return the tile for one centre, and for constants of so many bytes each."""
     dims = triton.next_power_of_2(n_dims)
     if dims > _LONGEST_ROW:
-        tile = Tile(64, 1, 64, 1, 4, 1) if n_dims <= 512 else Tile(64, 1, 128, 1, 4, 3)
+        # As many bytes in double precision: twice as many would spill registers. Odd rows are
+        # read number by number, and need registers for as many addresses.
+        long = Tile(64, 1, (512 // itemsize) >> (n_dims % 2), 1, 4, 3)
+        tile = Tile(64, 1, 64, 1, 4, 1) if n_dims <= 512 else long
     elif dims == _LONGEST_ROW:
         tile = Tile(64, 1, dims, 8, 8, 3) if by_sims else Tile(4, 8, dims, 8, 8, 3)
     elif not by_sims:
@@ -85,7 +102,8 @@ def product_tile(n_draws: int, n_dims: int) -> Tile:
     if dims > _LONGEST_ROW:
         tile = Tile(64, 1, 32, 1, 4, 1) if n_dims <= 512 else Tile(128, 1, 32, 1, 4, 3)
     else:
-        tile = Tile(64 if dims == _LONGEST_ROW else 128, 1, dims, 8, 4, 1)
+        most = 128 if dims < 64 or n_dims % 2 == 0 else 64
+        tile = Tile(most // 2 if dims == _LONGEST_ROW else most, 1, dims, 8, 4, 1)
     return _fitted(tile, n_draws, fewest=16)
 
 
@@ -96,7 +114,7 @@ def _fitted(tile: Tile, n_draws: int, fewest: int = 1) -> Tile:
     return tile._replace(draws=draws, sims=sims, n=min(tile.n, triton.cdiv(n_draws, draws)))
 
 
-def single(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
+def single(term: str, samples: Tensor, constants: Constants, tile: Tile, lost: Tensor) -> Tensor:
     """Count for one centre, `(2, n_sims, 1)`."""
     n_draws, n_sims, n_dims = samples.shape
     counts = samples.new_zeros((2, n_sims, 1), dtype=torch.int32)
@@ -104,7 +122,7 @@ def single(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tens
     sizes, units = _units(n_draws, n_dims, *samples.stride()[:2])
     with _on(samples):
         closer_kernel[grid](
-            samples, *constants, counts, sizes[0], n_sims, *sizes[1:],
+            samples, *constants, counts, lost, sizes[0], n_sims, *sizes[1:],
             constants.away.stride(0), n_groups,
             TERM=term, BY_SIMS=_by_sims(samples), IN_PARTS=n_dims > tile.dims,
             # Long rows are read once and would evict the constants from the cache.
@@ -115,14 +133,14 @@ def single(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tens
     return counts
 
 
-def short(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
+def short(term: str, samples: Tensor, constants: Constants, tile: Tile, lost: Tensor) -> Tensor:
     """Count for several centres and few parameters, `(2, n_sims, n_centres)`."""
     n_draws, n_sims, n_dims = samples.shape
     counts = samples.new_zeros((2, n_sims, constants.n_centres), dtype=torch.int32)
     grid, n_groups = _grid(samples, tile)
     with _on(samples):
         short_kernel[grid](
-            samples, *constants, counts, n_draws, n_sims, *samples.stride()[:2],
+            samples, *constants, counts, lost, n_draws, n_sims, *samples.stride()[:2],
             constants.away.stride(0), n_groups,
             TERM=term, BY_SIMS=_by_sims(samples), N_DIMS=n_dims, N_CENTRES=constants.n_centres,
             DRAWS=tile.draws, SIMS=tile.sims, N=tile.n, STAGES=tile.stages,
@@ -131,7 +149,7 @@ def short(term: str, samples: Tensor, constants: Constants, tile: Tile) -> Tenso
     return counts
 
 
-def product(samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
+def product(samples: Tensor, constants: Constants, tile: Tile, lost: Tensor) -> Tensor:
     """Count for several centres and many parameters, `(2, n_sims, n_centres)`."""
     n_draws, n_sims, n_dims = samples.shape
     counts = samples.new_zeros((2, n_sims, constants.n_centres), dtype=torch.int32)
@@ -139,7 +157,7 @@ def product(samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
     sizes, units = _units(n_draws, n_dims, *samples.stride()[:2])
     with _on(samples):
         product_kernel[grid](
-            samples, *constants, counts, sizes[0], n_sims, *sizes[1:],
+            samples, *constants, counts, lost, sizes[0], n_sims, *sizes[1:],
             constants.away.stride(0), constants.n_centres, n_groups,
             BY_SIMS=_by_sims(samples), IN_PARTS=n_dims > tile.dims, UNITS=units,
             DRAWS=tile.draws, DIMS=tile.dims, CENTRES=_MOST_CENTRES, N=tile.n,
@@ -148,8 +166,11 @@ def product(samples: Tensor, constants: Constants, tile: Tile) -> Tensor:
     return counts
 
 
-def smaller(samples: Tensor, truth: Tensor) -> Tensor:
-    """Count the draws below the truth, and equal to it, per parameter, `(2, …)`."""
+def smaller(samples: Tensor, truth: Tensor, lost: Tensor) -> Tensor:
+    """Count the draws below the truth, and equal to it, per parameter, `(2, …)`.
+
+    `lost` becomes 1 if any draw is NaN or infinite.
+    """
     shape = truth.shape
     if samples.stride(1) == samples.shape[2]:
         # The numbers of a draw are contiguous, as in a single simulation with all parameters.
@@ -163,7 +184,7 @@ def smaller(samples: Tensor, truth: Tensor) -> Tensor:
     counts = samples.new_zeros((2, n_sims, n_dims), dtype=torch.int32)
     with _on(samples):
         smaller_kernel[(n_runs * n_sims * triton.cdiv(n_dims, dims),)](
-            samples, truth, counts, n_draws, n_sims, *sizes, n_runs,
+            samples, truth, counts, lost, n_draws, n_sims, *sizes, n_runs,
             UNITS=units, DRAWS=draws, DIMS=dims, N=n, num_warps=4, enable_fp_fusion=True,
         )  # fmt: skip
     return counts.reshape(2, *shape)

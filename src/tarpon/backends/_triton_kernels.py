@@ -7,6 +7,9 @@ draw that equals the truth bit for bit.
 All kernels accept both orders of memory. Sizes and steps are given as a number times their
 largest power of two, which is compiled in: the compiler loads four numbers at once if it knows
 that steps are multiples of four.
+
+Distances that are NaN or infinite set `lost`, so that nothing need be read twice to find draws
+that are invalid.
 """
 
 import triton
@@ -30,6 +33,12 @@ def _term(draw, truth, away, scale, turn, per_turn, TERM: tl.constexpr):
 
 
 @triton.jit
+def _finite(numbers):
+    """Return which numbers are neither NaN nor infinite."""
+    return tl.abs(numbers) < float("inf")
+
+
+@triton.jit
 def _place(n_groups, BY_SIMS: tl.constexpr):
     """Return the simulations and draws of a program, adjacent for neighbouring programs."""
     program = tl.program_id(0).to(tl.int64)
@@ -43,7 +52,7 @@ def _place(n_groups, BY_SIMS: tl.constexpr):
 
 @triton.jit
 def closer_kernel(
-    samples, truth, away, table, counts,
+    samples, truth, away, table, counts, lost,
     n_draws, n_sims, n_dims, along_draws, along_sims, along_away, n_groups,
     TERM: tl.constexpr, BY_SIMS: tl.constexpr, IN_PARTS: tl.constexpr, KEEP: tl.constexpr,
     UNITS: tl.constexpr,
@@ -89,14 +98,17 @@ def closer_kernel(
         gap = tl.sum(total, axis=2)
         real = j[:, None] < n_draws
         n_below += tl.sum((real & (gap < 0)).to(tl.int32), axis=0)
-        n_equal += tl.sum((real & (gap == 0)).to(tl.int32), axis=0)
+        # Ties, and what is lost in the upper half of the same number.
+        both = tl.where(gap == 0, 1, tl.where(_finite(gap), 0, 65536))
+        n_equal += tl.sum(tl.where(real, both, 0), axis=0)
     tl.atomic_add(counts + i, n_below, mask=i < n_sims)
-    tl.atomic_add(counts + n_sims + i, n_equal, mask=i < n_sims)
+    tl.atomic_add(counts + n_sims + i, n_equal & 65535, mask=i < n_sims)
+    tl.store(lost + 0 * i, 1, mask=(i < n_sims) & (n_equal > 65535))
 
 
 @triton.jit
 def short_kernel(
-    samples, truth, away, table, counts,
+    samples, truth, away, table, counts, lost,
     n_draws, n_sims, along_draws, along_sims, along_away, n_groups,
     TERM: tl.constexpr, BY_SIMS: tl.constexpr, N_DIMS: tl.constexpr, N_CENTRES: tl.constexpr,
     DRAWS: tl.constexpr, SIMS: tl.constexpr, N: tl.constexpr, STAGES: tl.constexpr,
@@ -109,6 +121,7 @@ def short_kernel(
     i = group * SIMS + tl.arange(0, SIMS)[None, :]
     in_sims = i < n_sims
     truths, aways, counted = (), (), ()
+    any_lost = tl.zeros([DRAWS, SIMS], tl.int32)
     for k in tl.static_range(N_DIMS):
         truths = truths + (tl.load(truth + i * N_DIMS + k, mask=in_sims, other=0.0),)  # noqa: RUF005
     for centre in tl.static_range(N_CENTRES):
@@ -142,6 +155,8 @@ def short_kernel(
                         tl.load(table + k), tl.load(table + N_DIMS + k),
                         tl.load(table + 2 * N_DIMS + k), TERM,
                     )  # fmt: skip
+            if centre == 0:  # others are lost with it
+                any_lost |= tl.where(real & ~_finite(gap), 1, 0)
             # Both counts in one number, which halves the sums over lanes.
             both = tl.where(gap < 0, 1, tl.where(gap == 0, 65536, 0))
             added = added + (counted[centre] + tl.where(real, both, 0),)  # noqa: RUF005
@@ -151,11 +166,12 @@ def short_kernel(
         at = counts + i * N_CENTRES + centre
         tl.atomic_add(at, both & 65535, mask=in_sims)
         tl.atomic_add(at + n_sims * N_CENTRES, both >> 16, mask=in_sims)
+    tl.store(lost + 0 * i, 1, mask=in_sims & (tl.max(any_lost, axis=0)[None, :] > 0))
 
 
 @triton.jit
 def product_kernel(
-    samples, truth, away, table, counts,
+    samples, truth, away, table, counts, lost,
     n_draws, n_sims, n_dims, along_draws, along_sims, along_away, n_centres, n_groups,
     BY_SIMS: tl.constexpr, IN_PARTS: tl.constexpr, UNITS: tl.constexpr,
     DRAWS: tl.constexpr, DIMS: tl.constexpr, CENTRES: tl.constexpr, N: tl.constexpr,
@@ -195,15 +211,17 @@ def product_kernel(
                 product += tl.dot(step, b, input_precision="tf32x3")
         gap = product + tl.sum(square, axis=1)[:, None]
         n_below += tl.sum((real & (gap < 0)).to(tl.int32), axis=0)
-        n_equal += tl.sum((real & (gap == 0)).to(tl.int32), axis=0)
+        both = tl.where(gap == 0, 1, tl.where(_finite(gap), 0, 65536))
+        n_equal += tl.sum(tl.where(real, both, 0), axis=0)
     at = counts + i * n_centres + c
     tl.atomic_add(at, n_below, mask=c < n_centres)
-    tl.atomic_add(at + n_sims * n_centres, n_equal, mask=c < n_centres)
+    tl.atomic_add(at + n_sims * n_centres, n_equal & 65535, mask=c < n_centres)
+    tl.store(lost + 0 * c, 1, mask=n_equal > 65535)
 
 
 @triton.jit
 def smaller_kernel(
-    samples, truth, counts,
+    samples, truth, counts, lost,
     n_draws, n_sims, n_dims, along_draws, along_sims, n_runs,
     UNITS: tl.constexpr, DRAWS: tl.constexpr, DIMS: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
@@ -223,7 +241,8 @@ def smaller_kernel(
         inside = (j[:, None] < n_draws) & (k[None, :] < n_dims)
         s = tl.load(samples + row + k[None, :], mask=inside, other=float("nan")).to(t.dtype)
         n_below += (s < t[None, :]).to(tl.int32)
-        n_equal += (s == t[None, :]).to(tl.int32)
+        n_equal += tl.where(s == t[None, :], 1, tl.where(inside & ~_finite(s), 65536, 0))
     at = counts + i * n_dims + k
     tl.atomic_add(at, tl.sum(n_below, axis=0), mask=k < n_dims)
-    tl.atomic_add(at + n_sims * n_dims, tl.sum(n_equal, axis=0), mask=k < n_dims)
+    tl.atomic_add(at + n_sims * n_dims, tl.sum(n_equal & 65535, axis=0), mask=k < n_dims)
+    tl.store(lost + 0 * k, 1, mask=(k < n_dims) & (tl.max(n_equal, axis=0) > 65535))

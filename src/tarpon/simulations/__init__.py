@@ -445,7 +445,8 @@ class Deferred(Simulations):
 
     @property
     def _deferred(self) -> bool:
-        return isinstance(self.samples, np.ndarray) and self.log_weights is None
+        at_hand = isinstance(self.samples, np.ndarray) or arrays.package(self.samples) == "torch"
+        return at_hand and self.log_weights is None
 
 
 def given(

@@ -95,12 +95,17 @@ def chained(samples: Array, log_weights: Array | None) -> str | None:
 
 def _a_few(samples: Array, log_weights: Array | None) -> tuple[Floats, Array]:
     """Return the first draws of a few simulations, and whether they weigh anything."""
-    n_draws, _, n_dims = samples.shape
-    few = slice(0, min(_CHAINS, max(1, _CHAIN_BYTES // (8 * n_draws * n_dims))))
-    some = arrays.host(samples[:, few])[:_CHAIN_DRAWS]
+    some = arrays.host(_first(samples))
     if log_weights is None:
         return some, np.ones(some.shape[:2], dtype=bool)
-    return some, arrays.host(log_weights[:_CHAIN_DRAWS, few]) > -np.inf
+    return some, arrays.host(log_weights[:_CHAIN_DRAWS, : some.shape[1]]) > -np.inf
+
+
+def _first(samples: Array) -> Array:
+    """Return the first draws of a few simulations, where they are."""
+    n_draws, _, n_dims = samples.shape
+    few = slice(0, min(_CHAINS, max(1, _CHAIN_BYTES // (8 * n_draws * n_dims))))
+    return samples[:, few][:_CHAIN_DRAWS]
 
 
 def _repeated(some: Floats, there: Array) -> str | None:
@@ -182,9 +187,9 @@ def warn_if_chained(samples: Array, log_weights: Array | None) -> None:
     """Warn of draws in memory that repeat or look like a chain."""
     if isinstance(samples, Stored):
         return
-    few = _a_few(samples, log_weights)
-    if log_weights is None and not _suspicious(few[0]):
+    if log_weights is None and not _suspicious(_first(samples)):
         return
+    few = _a_few(samples, log_weights)
     if not np.isfinite(few[0]).all():  # refused by the pass that counts them
         return
     for said in (_repeated(*few), _chained(*few)):
@@ -192,11 +197,11 @@ def warn_if_chained(samples: Array, log_weights: Array | None) -> None:
             warnings.warn(said, stacklevel=3)
 
 
-def _suspicious(some: Floats) -> bool:
+def _suspicious(some: Array) -> bool:
     """Return whether a look at a few of the draws calls for one at all of them."""
     n_draws, _, n_dims = some.shape
     n_sims = max(_FIRST_SIMS, _FIRST_DRAWS // n_draws)
-    few = some[:, :n_sims, :: -(-n_dims // _FIRST_PARAMETERS)].astype(np.float64)
+    few = arrays.host(some[:, :n_sims, :: -(-n_dims // _FIRST_PARAMETERS)]).astype(np.float64)
     few = np.ascontiguousarray(few.T)
     if n_draws < 3 or not np.isfinite(few).all():
         return True

@@ -124,7 +124,7 @@ def noticed(sims: "Simulations", count: Callable[[], _T], *, fused: bool) -> _T:
     """
     if sims._known.checked:
         return count()
-    if not fused or not np.isfinite(sims.theta).all():
+    if not fused or not arrays.namespace(sims.theta).isfinite(sims.theta).all():
         refuse(sims)
     with backends.watched() as sums:
         counted = count()
