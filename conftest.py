@@ -35,6 +35,8 @@ collect_ignore = [
 _CLUSTER = ("test_cluster.py", "test_dask_gives_the_same_simulations")
 _TOGETHER = (
     "test_browser.py",
+    "test_check.py",
+    "test_comparing.py",
     "test_docs.py::TestTheSite",
     "test_field_plots.py",
     "test_gate.py",
@@ -42,7 +44,9 @@ _TOGETHER = (
     "test_networks.py",
     "test_notebook.py",
     "test_out_of_core.py::test_memory",
+    "test_repair.py",
     "test_report.py",
+    "test_scoring.py",
 )
 
 
