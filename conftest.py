@@ -1,3 +1,4 @@
+import gc
 import importlib.util
 import signal
 
@@ -34,11 +35,18 @@ collect_ignore = [
 _CLUSTER = ("test_cluster.py", "test_dask_gives_the_same_simulations")
 _TOGETHER = (
     "test_browser.py",
+    "test_check.py",
+    "test_comparing.py",
     "test_docs.py::TestTheSite",
+    "test_field_plots.py",
     "test_gate.py",
+    "test_maps.py",
+    "test_networks.py",
     "test_notebook.py",
     "test_out_of_core.py::test_memory",
+    "test_repair.py",
     "test_report.py",
+    "test_scoring.py",
 )
 
 
@@ -93,6 +101,11 @@ def pytest_collection_modifyitems(config, items):
         why = pytest.mark.skip(reason="needs torch and a CUDA device")
         for item in on_gpu:
             item.add_marker(why)
+
+
+def pytest_collection_finish():
+    # Modules and tests stay to the end: those who search for garbage need not visit them.
+    gc.freeze()
 
 
 def has_gpu():

@@ -105,8 +105,13 @@ class Fence:
     left_out: bool
 
 
-def run(page: Path) -> Iterator[Shown]:
+def run(page: Path, printed_by: Callable[..., str] | None = None) -> Iterator[Shown]:
     """Run `page` in the current folder; yield every output that it shows.
+
+    Arguments:
+        page: The page.
+        printed_by: Function that returns what one fence `python` after the other prints, given
+            its code; None to run them here.
 
     Raises:
         AssertionError: If the page prints something and does not show it.
@@ -127,7 +132,7 @@ def run(page: Path) -> Iterator[Shown]:
         elif fence.file:
             Path(fence.file).write_text(fence.code)
         else:
-            printed += _printed(fence.code, page.name, names)
+            printed += (printed_by or _printed)(fence.code, page.name, names)
     assert not printed, f"{page.name} prints this and does not show it:\n{printed}"
 
 

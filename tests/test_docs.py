@@ -32,6 +32,7 @@ PAGES = [
 PAGES = [page for page in PAGES if "_build" not in page.parts]
 OUTSIDE = re.compile(r"^(https?:)?//")
 pages = SimpleNamespace(**runpy.run_path(str(DOCS / "pages.py")))
+NOTEBOOK = DOCS / "tutorials/transit.md"  # run as a notebook, in test_notebook.py
 RUN = [page for page in PAGES if pages.has_code(page)]
 FAST = DOCS / "index.md"
 
@@ -42,7 +43,11 @@ def name(page):
 
 @pytest.mark.parametrize(
     "page",
-    [page if page == FAST else pytest.param(page, marks=pytest.mark.slow) for page in RUN],
+    [
+        page if page == FAST else pytest.param(page, marks=pytest.mark.slow)
+        for page in RUN
+        if page != NOTEBOOK
+    ],
     ids=name,
 )
 def test_code_runs_and_prints_what_is_shown(page):

@@ -99,6 +99,7 @@ class TestLevel:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.usefixtures("nothing_planted")
     def test_a_check_with_a_learned_score_keeps_its_level(self, weighted):
         score, n_studies, alarms = Folds(n_swaps=39), 50, 0
         for seed in range(n_studies):

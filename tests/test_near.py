@@ -217,6 +217,7 @@ def test_neighbours_by_the_draws_alone_are_not(monkeypatch):
         (500, 99, 9, 3, "posteriors"),
     ],
 )
+@pytest.mark.usefixtures("nothing_planted")
 def test_level(n_sims, n, n_draws, n_x, by):
     """At 10 % in 150 exact studies, within limits of 1e-6: a level of 24 % fails half the time.
 
@@ -228,6 +229,7 @@ def test_level(n_sims, n, n_draws, n_x, by):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("nothing_planted")
 def test_windows_by_the_draws_alone_break_the_level():
     """The twin: with nine draws, near means of draws are draws that missed on the same side."""
     n_rejected = 0

@@ -31,14 +31,20 @@ CLOSED = ["two_moons", "gaussian_linear", "gaussian_mixture", "slcp"]
 OTHERS = ["sir", "lotka_volterra", "blob"]
 
 
-@pytest.fixture(params=CLOSED + OTHERS)
+@pytest.fixture(scope="module", params=CLOSED + OTHERS)
 def problem(request):
     return named(request.param)
 
 
-def test_exact_draws_pass_and_others_do_not(problem):
+@pytest.fixture(scope="module")
+def study(problem):
+    """Return exact draws, truths and observations."""
     theta, x = problem.study(3 * N_SIMS, 0)
-    draws = problem.draw(x, N_DRAWS, np.random.default_rng(1))
+    return problem.draw(x, N_DRAWS, np.random.default_rng(1)), theta, x
+
+
+def test_exact_draws_pass_and_others_do_not(study):
+    draws, theta, x = study
     middle = draws.mean(axis=0)
     narrow = middle + 0.5 * (draws - middle)
     assert tarpon.sbc(draws, theta, rng=0).p_value > FALSE_ALARM
@@ -53,9 +59,8 @@ def p_values(draws, theta, x):
     return [tarpon.check(*some, x=data, n_swaps=99, rng=0).p_value for *some, data in parts]
 
 
-def test_densities_of_truths_are_those_of_exact_draws(problem):
-    theta, x = problem.study(30, 0)
-    (draws,) = problem.draw(x, 1, np.random.default_rng(1))
+def test_densities_of_truths_are_those_of_exact_draws(problem, study):
+    (draws, *_), theta, x = (part[..., :30, :] for part in study)
     difference = problem.log_posterior(theta, x) - problem.log_posterior(draws, x)
     # Six standard errors.
     assert abs(difference.mean()) < 6 * difference.std() / np.sqrt(30)

@@ -3,6 +3,7 @@
 import re
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -163,6 +164,7 @@ def test_tables_are_tables(run, name, columns):
 
 
 PAGE = Path(__file__).parents[1] / "docs" / "tutorials" / "transit.md"
+pages = SimpleNamespace(**runpy.run_path(str(PAGE.parents[1] / "pages.py")))
 
 
 def test_the_notebook_of_a_tutorial_is_that_of_its_page():
@@ -172,11 +174,20 @@ def test_the_notebook_of_a_tutorial_is_that_of_its_page():
     assert made == kept, "python docs/notebook.py docs/tutorials/transit.md writes it"
 
 
-def test_the_notebook_of_a_tutorial_runs(folder):
+def _printed(cell):
+    return "".join(out["text"] for out in cell.outputs if out.get("name") == "stdout")
+
+
+def test_the_notebook_of_a_tutorial_runs_and_prints_what_its_page_shows(folder):
+    """The page has the same code, which is run here alone, and whose outputs it shows."""
     notebook = nbformat.read(PAGE.with_suffix(".ipynb"), as_version=4)
     nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute(cwd=str(folder))
-    outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
-    text = "".join(out.get("text", "") for out in outputs)
-    assert "INACCURATE HERE" in text
-    assert "REPAIRED" in text
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    printed = iter([_printed(cell) for cell in cells])
+    every = list(pages.run(PAGE, lambda *_: next(printed)))
+    assert len(every) == PAGE.read_text().count("```text\n")
+    for shown in every:
+        assert shown.agrees, f"shown:\n{shown.shown}\nprinted:\n{shown.printed}"
+    assert next(printed, None) is None
+    outputs = [out for cell in cells for out in cell.outputs]
     assert sum("image/png" in out.get("data", {}) for out in outputs) == 1

@@ -105,6 +105,7 @@ class TestFinding:
         assert "14 of 2000 truths do (expected: 13.8)" in said
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("nothing_planted")
     def test_level_of_the_family(self):
         """At 10 % in 250 exact studies with heavy tails, within limits of 1e-6."""
         p_values = []

@@ -128,6 +128,7 @@ class TestOutcomes:
 
 
 class TestProof:
+    @pytest.mark.usefixtures("nothing_planted")
     def test_its_level_for_a_fixed_map(self):
         """Truths from the repaired posterior itself: rejected no more often than the level."""
         the_map = fitted("heavy_tails")

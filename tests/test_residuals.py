@@ -38,6 +38,7 @@ def p_of_fit(seed, **given):
     return next(family.p_value for family in check.families if family.name == "score: fit")
 
 
+@pytest.mark.usefixtures("nothing_planted")
 def test_the_level_of_the_fit_of_a_nonlinear_model_is_exact():
     n = 150
     p = np.array([p_of_fit(seed) for seed in range(n)])
@@ -46,6 +47,7 @@ def test_the_level_of_the_fit_of_a_nonlinear_model_is_exact():
         assert low <= (p <= level + 1e-9).sum() <= high
 
 
+@pytest.mark.usefixtures("nothing_planted")
 def test_posteriors_that_use_less_data_fit_worse():
     assert sum(p_of_fit(seed, used=3) <= 0.05 for seed in range(20)) >= 18
 

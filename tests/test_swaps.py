@@ -511,6 +511,27 @@ class TestEveryFamily:
         assert not flawed & {"bias", "width", "marginals", "pairs", "triples"}  # see no data
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("levels", [None, 2])
+@pytest.mark.parametrize("n_sims", [60, 300])
+def test_planted_errors_change_no_p_value(request, n_sims, levels, weighted):
+    """Whether few simulations or many, of continuous or of discrete parameters, weighted or not.
+
+    Studies that measure the level leave planted errors out.
+    """
+    sims = small(n_sims, weighted=weighted, levels=levels)
+    sims = Simulations(
+        sims.samples, sims.theta, x=np.roll(sims.theta, 1),
+        log_weights=sims.log_weights, log_weights_theta=sims.log_weights_theta,
+    )  # fmt: skip
+    planted = tarpon.check(sims, n_swaps=99, rng=0)
+    request.getfixturevalue("nothing_planted")
+    plain = tarpon.check(sims, n_swaps=99, rng=0)
+    assert plain.families == planted.families
+    assert plain.p_value == planted.p_value
+    assert plain.detectable != planted.detectable
+
+
 @pytest.mark.slow
 def test_the_number_of_threads_changes_nothing():
     code = (

@@ -77,6 +77,7 @@ TESTS = {"tarp": tarpon.tarp, "sbc": tarpon.sbc, "hpd": tarpon.hpd, "check": qui
 class TestWeights:
     @pytest.mark.slow
     @pytest.mark.parametrize("test", TESTS)
+    @pytest.mark.usefixtures("nothing_planted")
     def test_weighted_draws_keep_the_level(self, test):
         """Over few draws of narrow proposals and more draws of wide ones, half of each."""
         p = []
@@ -219,6 +220,7 @@ class TestResampled:
 class TestRagged:
     @pytest.mark.slow
     @pytest.mark.parametrize("test", ["tarp", "sbc", "check"])
+    @pytest.mark.usefixtures("nothing_planted")
     def test_ragged_draws_keep_the_level(self, test):
         p = [TESTS[test](ragged(20, seed=seed), rng=seed).p_value for seed in range(REPEATS[test])]
         assert all(at_level(np.array(p), level) for level in (0.01, 0.05, 0.1))
@@ -764,6 +766,7 @@ class TestRepeats:
 
     @pytest.mark.parametrize("made", [rejecting, resampled])
     @pytest.mark.parametrize("n_dims", [1, 2])
+    @pytest.mark.usefixtures("nothing_planted")
     def test_repeats_are_warned_of_and_are_no_flaw(self, made, n_dims):
         """False alarm 1e-6: that more of 20 exact posteriors are rejected than at 5 %."""
         checks = [
@@ -776,6 +779,7 @@ class TestRepeats:
         assert sum(one.p_value <= 0.05 for one in checks) <= binom.isf(1e-6, 20, 0.05)
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("nothing_planted")
     def test_repeats_keep_the_level(self):
         """False alarm 1e-6 at a level of 7 %, since repeats make draws slightly worse.
 

@@ -116,6 +116,7 @@ def seldom(missed, rate):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("nothing_planted")
 def test_false_alarms_are_as_rare_as_stated():
     """At 10 %, 100 studies per kind; of all together, a level of 19 % fails half the time."""
     p_values = np.empty((2, 4, 100))
@@ -129,6 +130,7 @@ def test_false_alarms_are_as_rare_as_stated():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("nothing_planted")
 def test_false_alarms_of_a_wrong_posterior_are_more_frequent():
     studies = [
         checked(binary(np.random.default_rng([1, k]), 100, 15, power=3.0), rng=k, n_swaps=19)
@@ -139,6 +141,7 @@ def test_false_alarms_of_a_wrong_posterior_are_more_frequent():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("nothing_planted")
 def test_sizes_of_exact_posteriors_are_calibrated():
     """In 100 studies per kind; of all together, 13 % of intervals that miss fail half the time."""
     missed = np.empty((2, 4, 100), bool)
@@ -171,6 +174,7 @@ def test_widths_of_draws_that_are_all_equal_are_finite():
 
 @pytest.mark.slow
 class TestPower:
+    @pytest.mark.usefixtures("nothing_planted")
     def test_overconfident_probabilities_are_found(self):
         found = [
             checked(binary(np.random.default_rng([4, k]), 600, power=1.5), rng=k)
@@ -179,6 +183,7 @@ class TestPower:
         assert sum(c.p_value <= 0.05 for c in found) >= 27
         assert sum(c.findings[0].kind is Kind.VALUES for c in found if c.findings) >= 27
 
+    @pytest.mark.usefixtures("nothing_planted")
     def test_shifted_counts_are_found(self):
         found = [
             checked(counts(np.random.default_rng([5, k]), 600, factor=1.3), rng=k)

@@ -138,6 +138,7 @@ def p_near(problem, seed, n_sims=100, n_draws=9, power=1):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("nothing_planted")
 def test_level():
     """At 10 % in 150 exact studies, within limits of 1e-6; the twin has inverse weights."""
     problem = Ball(n_dims=2)

@@ -158,7 +158,8 @@ class Curve:
     def _peaks(self, x: Array) -> tuple[Array, Array]:
         """Return the best mode of several starts per observation, and its inverse curvature."""
         starts, predicted = self._starts
-        first = [np.argsort(((one - predicted) ** 2).sum(axis=1))[:_N_STARTS] for one in x]
+        squares = (predicted**2).sum(axis=1)  # of distances but for the squares of data
+        first = [np.argsort(squares - 2 * (predicted @ one))[:_N_STARTS] for one in x]
         theta, x = starts[np.concatenate(first)], np.repeat(x, _N_STARTS, axis=0)
         values, damping = self._log_target(theta, x), np.ones(len(theta))
         for _ in range(_N_STEPS):

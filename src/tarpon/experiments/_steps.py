@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _STEPS = (10, 14, 20, 30, 100, 300, 1000)
-_FEW_STEPS = (10, 20, 30, 100)  # of a quick run
+_FEW_STEPS = (10, 20, 100)  # of a quick run
 _TOO_FEW, _ENOUGH = 20, 100
-_N_SIMS, _N_DRAWS = 400, 50
+_N_SIMS, _N_DRAWS = (400, 100), 50  # in full, and quick
 _SHAPE = (N_SIDE, N_SIDE)
 _ERRORS = ("width", "power")
 _TICKS = (-0.2, -0.15, -0.1, -0.05, 0, 0.05, 0.1, 0.15, 0.2, 0.5, 1, 3, 10)
@@ -61,7 +61,7 @@ class _Study:
 def steps(lab: Lab) -> Outcome:
     """Exact and biased score, with ten to a thousand steps: which scale fails first, and how."""
     problem = Lensing(lab.prior)
-    theta, x = problem.simulate(_N_SIMS, np.random.default_rng(lab.seed))
+    theta, x = problem.simulate(lab.size(*_N_SIMS), np.random.default_rng(lab.seed))
     studies = [
         study
         for n_steps in (_FEW_STEPS if lab.quick else _STEPS)

@@ -33,7 +33,7 @@ def moved(repair: "Repair", *, kind: str = "location", ax: Axes | None = None) -
         ax: The axes to draw on; a new figure by default.
 
     Example:
-        >>> sims = tarpon.problems.zoo("bias_by_x", n_sims=500, rng=0)
+        >>> sims = tarpon.problems.zoo("bias_by_x", n_sims=200, rng=0)
         >>> tarpon.plots.moved(tarpon.repair(sims, rng=0)).get_xlabel()
         'Number of the data / sd, from its mean'
     """
@@ -76,7 +76,7 @@ def mended(
         ax: The axes to draw on; a new figure by default.
 
     Example:
-        >>> sims = tarpon.problems.zoo("shift", n_sims=500, rng=0)
+        >>> sims = tarpon.problems.zoo("shift", n_sims=200, rng=0)
         >>> repair = tarpon.repair(sims, rng=0)
         >>> tarpon.plots.mended(repair, sims.samples[:, 0], sims.x[0], rng=0).get_xlabel()
         'theta_0'

@@ -152,7 +152,7 @@ def maps(
         at: The place of the slice along all axes but the last two; by default the worst.
 
     Example:
-        >>> sims = tarpon.problems.field("biased_patch", shape=(16, 16), rng=0)
+        >>> sims = tarpon.problems.field("biased_patch", shape=(8, 8), n_sims=60, rng=0)
         >>> figure = tarpon.plots.maps(tarpon.check(sims, rng=0))
         >>> figure.axes[0].get_xlabel()
         'axis 1'
@@ -281,7 +281,7 @@ def spectrum(check: "Check", *, ax: Axes | None = None) -> Axes:
         ax: The axes to draw on; a new figure by default.
 
     Example:
-        >>> sims = tarpon.problems.field("oversmoothed", shape=(16, 16), rng=0)
+        >>> sims = tarpon.problems.field("oversmoothed", shape=(8, 8), n_sims=60, rng=0)
         >>> tarpon.plots.spectrum(tarpon.check(sims, rng=0)).get_xlabel()
         'Wavelength / cells'
     """
