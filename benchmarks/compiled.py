@@ -14,12 +14,13 @@ import argparse
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import triton
+from tables import printed, write_page
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -208,11 +209,9 @@ def main() -> None:
         "at once.",
         "",
     ]
-    for line in rows(options.quick, capabilities):
-        print(line, flush=True)
-        lines.append(line)
+    lines = printed(chain(lines, rows(options.quick, capabilities)))
     if options.write:
-        PAGE.write_text("\n".join(lines) + "\n")
+        write_page(PAGE, lines)
 
 
 if __name__ == "__main__":

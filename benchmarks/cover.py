@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import beta, binomtest, norm
+from tables import write_section
 
 import tarpon
 from tarpon.mending.cover import place
@@ -127,10 +128,7 @@ def main() -> None:
             lines.append(f"| {width} | {share(reach)} |")
     print("\n".join(lines))
     if given.write:
-        before, _, after = PAGE.read_text().partition(f"{TITLE}\n")
-        _, heading, rest = after.partition("\n## ")
-        section = "\n".join(lines)
-        PAGE.write_text(f"{before.rstrip()}\n\n{section}\n{heading}{rest}")
+        write_section(PAGE, TITLE, lines)
 
 
 if __name__ == "__main__":

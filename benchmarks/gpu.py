@@ -16,7 +16,7 @@ import time
 import timeit
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from itertools import product
+from itertools import chain, product
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -24,6 +24,7 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
+from tables import printed, write_page
 
 from tarpon.backends import _torch, _triton
 from tarpon.backends._terms import Constants, prepare
@@ -245,8 +246,7 @@ def main() -> None:
     torch.manual_seed(0)
     limit = read_limit()
     if options.tune:
-        for line in tune(limit):
-            print(line, flush=True)
+        printed(tune(limit))
         return
     lines = [
         "# Counting on a GPU",
@@ -257,15 +257,10 @@ def main() -> None:
         "ties counted. The call also copies the references to the GPU and the counts back.",
         "",
     ]
-    for line in lines:
-        print(line)
     parts = [counting(limit, options.quick), *([] if options.quick else [checking()])]
-    for part in parts:
-        for line in part:
-            print(line, flush=True)
-            lines.append(line)
+    lines = printed(chain(lines, *parts))
     if options.write:
-        PAGE.write_text("\n".join(lines) + "\n")
+        write_page(PAGE, lines)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import zarr
+from tables import printed, write_page
 
 from tarpon._base.threads import n_allowed
 
@@ -151,15 +153,12 @@ def main() -> None:
         f"files included. The draws are {1 - WIDTH:.0%} too narrow.",
         "",
     ]
-    print("\n".join(lines), flush=True)
     try:
-        for line in table(folder, options.sims, options.repeats):
-            print(line, flush=True)
-            lines.append(line)
+        lines = printed(chain(lines, table(folder, options.sims, options.repeats)))
     finally:
         shutil.rmtree(folder)
     if options.write:
-        PAGE.write_text("\n".join(lines) + "\n")
+        write_page(PAGE, lines)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import zarr
+from tables import printed, write_page
 
 from tarpon._base.threads import n_allowed
 
@@ -144,17 +146,14 @@ def main() -> None:
         "| GB | cache | what | s | GB/s | of files alone | peak MB |",
         "|--:|---|---|--:|--:|--:|--:|",
     ]
-    print("\n".join(lines))
     try:
-        write_store(folder / "store.zarr", options.gb)
-        for cold in (False, True):
-            for line in table(folder / "store.zarr", options.repeats, cold):
-                print(line, flush=True)
-                lines.append(line)
+        write_store(store := folder / "store.zarr", options.gb)
+        tables = (table(store, options.repeats, cold) for cold in (False, True))
+        lines = printed(chain(lines, *tables))
     finally:
         shutil.rmtree(folder)
     if options.write:
-        PAGE.write_text("\n".join(lines) + "\n")
+        write_page(PAGE, lines)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,13 @@ import argparse
 import platform
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import numba
 import numpy as np
 from numba import njit
+from tables import printed, write_page
 
 import tarpon
 from tarpon import bands, curves
@@ -268,14 +270,10 @@ def main() -> None:
         "several streams at once, which may be faster.",
         "",
     ]
-    for line in lines:
-        print(line)
-    for part in (limits(options.megabytes, options.budget), table(), bootstrap()):
-        for line in part:
-            print(line, flush=True)
-            lines.append(line)
+    parts = limits(options.megabytes, options.budget), table(), bootstrap()
+    lines = printed(chain(lines, *parts))
     if options.write:
-        PAGE.write_text("\n".join(lines) + "\n")
+        write_page(PAGE, lines)
 
 
 if __name__ == "__main__":

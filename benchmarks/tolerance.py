@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import binomtest
+from tables import write_section
 
 import tarpon
 from tarpon import Tolerance
@@ -144,10 +145,7 @@ def main() -> None:
             lines.append(row(cell, claims))
             print(lines[-1], flush=True)
     if given.write:
-        before, _, after = PAGE.read_text().partition(f"{TITLE}\n")
-        _, heading, rest = after.partition("\n## ")
-        section = "\n".join(lines)
-        PAGE.write_text(f"{before.rstrip()}\n\n{section}\n{heading}{rest}")
+        write_section(PAGE, TITLE, lines)
 
 
 if __name__ == "__main__":

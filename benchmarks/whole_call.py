@@ -12,11 +12,13 @@ import argparse
 import platform
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import numba
 import numpy as np
 from speed import SHAPES, _sum
+from tables import printed, write_page
 
 import tarpon
 from tarpon._base.threads import n_allowed
@@ -120,13 +122,9 @@ def main() -> None:
         f"arrays in a process whose kernels are compiled, best of {N_TURNS} turns, by the clock "
         "and by the CPU time of all threads. A read sums the draws on one core.",
     ]
-    print("\n".join(lines))
-    for order in ORDERS:
-        for line in rows(order):
-            print(line, flush=True)
-            lines.append(line)
+    lines = printed(chain(lines, *map(rows, ORDERS)))
     if options.write:
-        PAGE.write_text("\n".join(lines) + "\n")
+        write_page(PAGE, lines)
 
 
 if __name__ == "__main__":
