@@ -12,7 +12,7 @@ from .._base.types import Floats
 from ..simulations.stored import Stored
 from .confounders import Remaining
 from .descriptions import Candidate, Rejected, in_others, remaining
-from .families import combinations, eigenvalues, matrices
+from .families import LEAST_VARIANCE, combinations, eigenvalues, matrices
 from .features import guides_of_blocks
 from .flaws import Finding, Kind, Trend
 from .parameters import with_interval
@@ -235,7 +235,7 @@ def combination(rejected: Rejected, p_value: float) -> list[Candidate]:
     """
     sums, n_chosen = rejected.sums, len(rejected.sums.chosen)
     values, whiten = eigenvalues(sums.correlations, n_chosen)
-    logs = np.log(np.maximum(values[:, [0, -1]], 1e-9))
+    logs = np.log(np.maximum(values[:, [0, -1]], LEAST_VARIANCE))
     extremes = standardise(logs, len(values)) * [-1, 1]
     widest = int(np.argmax(extremes[0]))
     if (extremes[:, widest] >= extremes[0, widest]).mean() > rejected.level:

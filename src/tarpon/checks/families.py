@@ -33,6 +33,7 @@ from .values import Few
 N_BALLS = 8  # around draws, and around random points
 _TIED = 0.01  # the share of tied points from which ties have a family
 _MOST_COMBINED = 64  # parameters of which combinations are looked for
+LEAST_VARIANCE = 1e-5  # along a combination of parameters; less is due to rounding
 
 # Families with few scores, directed at what goes wrong most often, count twice.
 _TWICE = ("bias", "width", "scale", "data width", "density", "values")
@@ -297,7 +298,7 @@ def combinations(products: Floats, n_chosen: int) -> Floats:
     rows; then the largest and the smallest eigenvalue, and their sum, are compared.
     """
     values = eigenvalues(products, n_chosen)[0]
-    extremes = np.log(np.maximum(values[:, [-1, 0]], 1e-9)) * [1, -1]
+    extremes = np.log(np.maximum(values[:, [-1, 0]], LEAST_VARIANCE)) * [1, -1]
     z = standardise(np.column_stack([extremes, values.sum(axis=1)]), len(values))
     return any_of(z[:, :2].clip(min=0), z[:, 2])
 
