@@ -20,7 +20,7 @@ _FEW_ADDED, _FEW_RANKED = 2**22, 2**22
 _ROWS_SHARED = 128
 _PLACES = 2**32  # that half a key has room for
 _CACHED, _SIMS_CACHED = 2**19, 256  # numbers, and simulations, that a cache holds
-_CACHED_MEANS = 2**16  # numbers whose moments a cache holds
+_FEW_CACHED = 2**16  # numbers that a cache holds with others made of them
 
 
 def pool(truths: Array, draws: Array, place: Ints) -> Array:
@@ -94,9 +94,8 @@ def pooled_scores(
     n_bits = played.shape[1].bit_length()
     short = columns.dtype == np.float32 and n_points << n_bits <= _PLACES
 
-    def run(first: int, last: int) -> None:
-        part, at = columns[first:last], slice(first, last)
-        more = table, found[at], tied[at]
+    def run(at: slice) -> None:
+        part, more = columns[at], (table, found[at], tied[at])
         if short:
             bits, keys = _packed(part, played[at], n_bits)
             keys.sort(axis=2)
@@ -105,7 +104,7 @@ def pooled_scores(
             order = np.argsort(part[:, :, :n_points], axis=2)
             _swap_kernels.rank_ordered(part, order, played[at], *more)
 
-    over_ranges(run, len(scores), 16 * scores.nbytes)
+    _over_sims(run, scores, 16 * scores.nbytes)
     return found, tied
 
 
@@ -221,15 +220,12 @@ def mean_moments(scores: Array, moments: Array) -> Array:
     """
     share = np.full(scores.shape[2], 1 / scores.shape[2], np.float32)
     means = np.empty((*scores.shape[:2], len(moments)), np.float32)
-    step = max(1, _CACHED_MEANS // scores[0].size)
 
-    def run(first: int, last: int) -> None:
-        for start in range(first, last, step):
-            some = slice(start, min(start + step, last))
-            for m, values in enumerate(_few_swaps.moments_of(scores[some], moments)):
-                means[some, :, m] = values @ share
+    def run(some: slice) -> None:
+        for m, values in enumerate(_few_swaps.moments_of(scores[some], moments)):
+            means[some, :, m] = values @ share
 
-    over_ranges(run, len(scores), 8 * scores.nbytes)
+    _over_sims(run, scores, 8 * scores.nbytes)
     return means
 
 
@@ -299,14 +295,12 @@ def over_rows(
 
 def by_simulation(function: Callable[[Array], Array], numbers: Array) -> Array:
     """Return a function of numbers in single precision, of some simulations at a time."""
-    found, step = np.empty(numbers.shape, np.float32), max(1, _CACHED_MEANS // numbers[0].size)
+    found = np.empty(numbers.shape, np.float32)
 
-    def run(first: int, last: int) -> None:
-        for start in range(first, last, step):
-            some = slice(start, min(start + step, last))
-            found[some] = function(numbers[some])
+    def run(some: slice) -> None:
+        found[some] = function(numbers[some])
 
-    over_ranges(run, len(numbers), 4 * numbers.nbytes)
+    _over_sims(run, numbers, 4 * numbers.nbytes)
     return found
 
 
@@ -320,6 +314,17 @@ def inner_products(a: Array, b: Array) -> Array:
 
     over_ranges(run, len(a), a.nbytes * b.shape[1] // 4)
     return out
+
+
+def _over_sims(run: Callable[[slice], None], numbers: Array, n_bytes: int) -> None:
+    """Call a function on a few simulations at a time, whose numbers a cache holds."""
+    step = max(1, _FEW_CACHED // max(1, numbers[:1].size))
+
+    def parts(first: int, last: int) -> None:
+        for start in range(first, last, step):
+            run(slice(start, min(start + step, last)))
+
+    over_ranges(parts, len(numbers), n_bytes)
 
 
 def _share_rows(run: Callable[[int, int], None], n_rows: int, n_bytes: int) -> None:
