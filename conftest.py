@@ -32,10 +32,10 @@ collect_ignore = [
 
 
 # Tests that share what takes seconds to make: where several processes run tests, one runs these.
-_CLUSTER = ("test_cluster.py", "test_dask_gives_the_same_simulations")
 _TOGETHER = (
     "test_browser.py",
     "test_check.py",
+    "test_cluster.py",
     "test_comparing.py",
     "test_docs.py::TestTheSite",
     "test_field_plots.py",
@@ -58,8 +58,6 @@ def pytest_xdist_make_scheduler(config, log):
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            if any(part in nodeid for part in _CLUSTER):
-                return _CLUSTER[0]
             return next((part for part in _TOGETHER if part in nodeid), nodeid)
 
     return Together(config, log)

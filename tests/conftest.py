@@ -10,9 +10,9 @@ from tarpon.checks import families, power, statistics
 FALSE_ALARM = 1e-6
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster():
-    """Return a cluster of two processes."""
+    """Return a cluster of two processes; a second one is cheaper than one that waits idle."""
     from distributed import LocalCluster
 
     with LocalCluster(

@@ -671,9 +671,10 @@ class TestOutcome:
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["bias", "width"])
     @pytest.mark.parametrize(("n_dims", "n_draws"), [(3, 100), (30, 20)])
-    def test_what_is_called_detectable_is_detected(self, n_dims, n_draws, kind):
+    def test_what_is_called_detectable_is_detected(self, request, n_dims, n_draws, kind):
         study = partial(zoo, "exact", n_dims=n_dims, n_draws=n_draws)
         size = getattr(tarpon.check(study(rng=1), rng=1, n_swaps=199).detectable, kind)
+        request.getfixturevalue("nothing_planted")
         n_studies, caught = 40, 0
         enough = binom.ppf(FALSE_ALARM, n_studies, 0.9)  # 90 % were promised
         for seed in range(n_studies):
