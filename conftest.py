@@ -1,5 +1,6 @@
 import gc
 import importlib.util
+import os
 import signal
 
 import matplotlib
@@ -14,6 +15,19 @@ matplotlib.use("Agg")
 # to theirs would wait in vain.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def has_gpu():
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+# Without a GPU, Triton interprets kernels, if it is told so before anything imports it.
+if importlib.util.find_spec("triton") is not None and not has_gpu():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 # Modules of packages that are not installed have no examples to run.
 _NEEDS = {
@@ -104,11 +118,3 @@ def pytest_collection_modifyitems(config, items):
 def pytest_collection_finish():
     # Modules and tests stay to the end: those who search for garbage need not visit them.
     gc.freeze()
-
-
-def has_gpu():
-    if importlib.util.find_spec("torch") is None:
-        return False
-    import torch
-
-    return torch.cuda.is_available()

@@ -14,7 +14,7 @@ import argparse
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -209,7 +209,7 @@ def main() -> None:
         "at once.",
         "",
     ]
-    lines = printed(chain(lines, rows(options.quick, capabilities)))
+    lines += printed(rows(options.quick, capabilities))
     if options.write:
         write_page(PAGE, lines)
 

@@ -5,7 +5,6 @@ kernels. Numbers that agree to within rounding may be counted either way: `NEAR_
 """
 
 import importlib.util
-import os
 import subprocess
 import sys
 import tracemalloc
@@ -21,12 +20,9 @@ from tarpon.checks import features, labellings, products, statistics, swaps, wav
 from tarpon.checks.labellings import Part
 from tarpon.checks.power import Errors
 from tarpon.regions import HalfLines
-from tarpon.simulations import Deferred, passes
+from tarpon.simulations import Deferred, boxes
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install tarpon[torch]")
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
-
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from tarpon.backends import _torch, _torch_swaps  # noqa: E402
@@ -491,8 +487,8 @@ def deferred(device, samples, theta):
 @every_way
 @pytest.mark.parametrize("test", [tarpon.tarp, tarpon.sbc])
 def test_the_draws_are_read_once(way, request, test, monkeypatch):
-    monkeypatch.setattr(passes, "_BOX_NUMBERS", 0)  # as of many simulations
-    monkeypatch.setattr(passes, "_SAMPLED_NUMBERS", 0)
+    monkeypatch.setattr(boxes, "_BOX_NUMBERS", 0)  # as of many simulations
+    monkeypatch.setattr(boxes, "_SAMPLED_NUMBERS", 0)
     sims = study(n_dims=5)
     tensors = deferred(way, sims.samples, sims.theta)
     with Passes(tensors.samples.numel()) as seen:

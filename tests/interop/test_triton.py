@@ -14,9 +14,6 @@ import numpy as np
 import pytest
 import torch
 
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
-
 from tarpon.backends import _numpy, _triton
 from tarpon.backends._terms import prepare
 from tarpon.backends._torch import _working

@@ -296,7 +296,8 @@ def piles(ends: Floats, at_ends: Floats, n_cells: int) -> Floats:
         at_ends: The number of cells at each of them, `(n_draws, ..., 2)`.
         n_cells: The number of cells of a draw.
     """
-    return np.stack([ends, (at_ends > 0).mean(axis=0), at_ends.mean(axis=0) / n_cells], axis=-1)
+    shares = (at_ends > 0).mean(axis=0), at_ends.mean(axis=0) / n_cells
+    return np.stack([ends, *shares], axis=-1).astype(np.result_type(ends, np.float32))
 
 
 def _misfit(truth: Floats, mean: Floats, sd: Floats, own: float) -> Floats:
