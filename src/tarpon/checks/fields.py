@@ -150,13 +150,20 @@ class _Maps:
     def scores(self, block: Block) -> Array:
         z = self.values.scores(block)
         n_points, n_block, n_cells = z.shape
-        n_all = n_points if block.played is None else n_points + len(block.played)
-        both = np.empty((n_block, n_all, 2 * n_cells), z.dtype).swapaxes(0, 1)
-        both[:n_points, :, :n_cells] = z
-        if block.played is not None:  # nothing is planted in them
-            both[n_points:, :, :n_cells] = z[block.played, np.arange(n_block)]
-        np.square(both[..., :n_cells], out=both[..., n_cells:])
-        return both
+        # Nothing is planted in extra points: they are those that they stand for.
+        none = np.empty((0, n_block), dtype=np.int64)
+        played = none if block.played is None else block.played
+        both = np.empty((n_block, n_points + len(played), 2 * n_cells), z.dtype)
+
+        def run(first: int, last: int) -> None:
+            for i in range(first, last):
+                own, squares = both[i, :, :n_cells], both[i, :, n_cells:]
+                own[:n_points] = z[:, i]
+                own[n_points:] = own[played[:, i]]
+                np.square(own, out=squares)
+
+        threads.over_ranges(run, n_block, both.nbytes)
+        return both.swapaxes(0, 1)
 
     def cut(self, sims: slice) -> "_Maps":
         return _Maps(self.values.cut(sims))
