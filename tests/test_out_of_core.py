@@ -25,7 +25,7 @@ from tarpon.adapters import files
 from tarpon.checks import swaps
 from tarpon.cli import main
 from tarpon.engine import Unfinished
-from tarpon.simulations import passes
+from tarpon.simulations import passes, sources
 from tarpon.simulations.shapes import is_stored
 from tarpon.simulations.sources import PlainZarr
 from tarpon.simulations.stored import Stored
@@ -353,6 +353,50 @@ class TestReading:
     def test_other_kinds_of_numbers_are_refused(self):
         with pytest.raises(TypeError, match="`samples` must hold real numbers, but got complex"):
             Simulations(Foreign(np.zeros((3, 2, 1), dtype=complex)), np.zeros((2, 1)))
+
+
+class TestOverwritten:
+    """What is read into memory that is there already."""
+
+    def plain(self, folder, shape):
+        numbers = np.random.default_rng(0).normal(size=shape)
+        chunks = (20, 8, 3)[: len(shape)]
+        array = zarr.create_array(folder, data=numbers, chunks=chunks, compressors=None)
+        return numbers, PlainZarr.of(array)
+
+    def test_reads_are_overwritten_by_the_next_of_the_same_array_alone(self, tmp_path):
+        numbers, draws = self.plain(tmp_path / "draws", (20, 16, 3))
+        others, truths = self.plain(tmp_path / "truths", (20, 8))
+        first, last = (slice(None), slice(0, 8)), (slice(None), slice(8, 16))
+        with sources.overwritten():
+            read, theta = draws[first], truths[(slice(None),)]
+            np.testing.assert_array_equal(read, numbers[first])
+            np.testing.assert_array_equal(draws[last], numbers[last])
+            np.testing.assert_array_equal(read, numbers[last])
+            np.testing.assert_array_equal(theta, others)
+        read = draws[first]
+        np.testing.assert_array_equal(draws[last], numbers[last])
+        np.testing.assert_array_equal(read, numbers[first])
+
+    def test_memory_is_given_back(self, tmp_path):
+        tarpon.sbc(simulations(**as_plain_zarr(tmp_path, arrays("f4"))), rng=0)
+        assert not sources._rooms
+
+    @pytest.mark.parametrize("cut", [1, 4, 2**20])
+    def test_chunks_that_are_cut_short_are_refused(self, cut, tmp_path):
+        given = as_plain_zarr(tmp_path, arrays("f4"))
+        files = (PlainZarr.of(given["samples"]).root / "c").rglob("*")
+        chunk = next(file for file in files if file.is_file())
+        chunk.write_bytes(chunk.read_bytes()[:-cut])
+        with pytest.raises(ValueError, match="cannot be read from where they are stored"):
+            tarpon.sbc(simulations(**given), rng=0)
+
+    @pytest.mark.parametrize("n_threads", ["1", "2", "5"])
+    def test_threads_change_nothing(self, n_threads, tmp_path, monkeypatch):
+        monkeypatch.setenv("TARPON_THREADS", n_threads)
+        sims = simulations(**as_plain_zarr(tmp_path, arrays("f4")))
+        wanted = tarpon.sbc(simulations(**arrays("f4")), rng=0).ranks.values
+        np.testing.assert_array_equal(tarpon.sbc(sims, rng=0).ranks.values, wanted)
 
 
 class TestFolder:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ._base import arguments, fingerprint
+from ._base import arguments, fingerprint, threads
 from ._base.arrays import Results
 from ._base.folders import Folder, about_folder
 from ._base.pools import Pool
@@ -142,6 +142,7 @@ class Run:
         n_blocks: int,
         *,
         final: bool = False,
+        in_threads: bool = False,
     ) -> Iterator[Results]:
         """Yield `function(task(k))` for every block `k`, in order.
 
@@ -151,7 +152,9 @@ class Run:
             task: Function of the number of a block that returns its task.
             n_blocks: Number of blocks.
             final: Whether a shard stops after its own blocks.
+            in_threads: Whether threads of this process may compute a block each.
         """
+        pool = self._pool(in_threads)
         if self.engine.on_missing == "raise":
             self._refuse_missing(name, n_blocks)
         if self.engine.shard is not None:
@@ -160,21 +163,32 @@ class Run:
             others = (k for k in range(n_blocks) if k not in own)
             # All shards need these blocks: each begins with its own, then computes what is left.
             order = own if final else [*own, *others]
-            for _ in self._computed(name, function, task, order):
+            for _ in self._computed(name, function, task, order, pool):
                 pass
             if final:
                 done = "is done" if own else "has nothing to do, there are more shards than blocks"
                 raise Unfinished(f"shard {i}/{n} {done}: {self._there(name, n_blocks)}")
-        yield from self._computed(name, function, task, range(n_blocks))
+        yield from self._computed(name, function, task, range(n_blocks), pool)
+
+    def _pool(self, in_threads: bool) -> Pool | None:
+        """Return the pool that computes blocks; None if they are computed here, one by one."""
+        if self.engine.executor is not None:
+            return Pool.of(self.engine.executor)
+        return Pool(threads.others(), n) if in_threads and (n := threads.n_allowed()) > 1 else None
 
     def _computed(
-        self, name: str, function: Callable[[Any], Results], task: Task, order: Sequence[int]
+        self,
+        name: str,
+        function: Callable[[Any], Results],
+        task: Task,
+        order: Sequence[int],
+        pool: Pool | None,
     ) -> Iterator[Results]:
-        """Yield the results of some blocks in the order given, here or on an executor."""
+        """Yield the results of some blocks in the order given, here or on a pool."""
         with shown(self.engine.progress) as progress:
             tell: Progress = progress or _silence
-            if self.engine.executor is not None:
-                yield from self._computed_elsewhere(name, function, task, order, tell)
+            if pool is not None:
+                yield from self._computed_elsewhere(name, function, task, order, pool, tell)
                 return
             for n_done, k in enumerate(order, 1):
                 results = self._known(name, k)
@@ -190,10 +204,10 @@ class Run:
         function: Callable[[Any], Results],
         task: Task,
         order: Sequence[int],
+        pool: Pool,
         tell: Progress,
     ) -> Iterator[Results]:
         """Yield the same, as many blocks at a time as there are workers."""
-        pool = Pool.of(self.engine.executor)
         running: dict[Future[Results], int] = {}
         ready: dict[int, Results] = {}
         waiting = iter(order)

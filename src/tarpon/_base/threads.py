@@ -58,11 +58,11 @@ def share(
         finally:  # after an error nothing is left for the others
             ranges.clear()
 
-    others = [_others(os.getpid()).submit(work, thread) for thread in range(1, n_threads)]
+    helping = [others().submit(work, thread) for thread in range(1, n_threads)]
     try:
         work(0)
     finally:
-        for other in others:
+        for other in helping:
             if not other.cancel():
                 other.result()
 
@@ -76,9 +76,14 @@ def _taken(ranges: deque[int]) -> Iterator[int]:
             return
 
 
+def others() -> ThreadPoolExecutor:
+    """Return threads that wait for work."""
+    return _others(os.getpid())
+
+
 @cache
 def _others(process: int) -> ThreadPoolExecutor:
-    """Return threads that wait for work; a forked process has none of those of its parent."""
+    """Return those of a process: one that is forked has none of the threads of its parent."""
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="tarpon")
 
 

@@ -45,6 +45,7 @@ def each(
     n_bytes: int = 0,
     extra: Callable[[slice], Mapping[str, Any]] | None = None,
     final: bool = False,
+    apart: bool = False,
 ) -> Iterator[Results]:
     """Yield the results of a function on each part of the simulations, in their order.
 
@@ -55,6 +56,7 @@ def each(
         n_bytes: The smallest size of a part.
         extra: Returns more arguments of the function for the part at a slice, by name.
         final: Whether shards may stop here.
+        apart: Whether threads may compute a part each, if reading is most of the work.
     """
     elsewhere = sims._run.engine.executor is not None
     if elsewhere and arrays.on_device(sims.samples):
@@ -72,7 +74,10 @@ def each(
 
     invalid = np.zeros(sims.n_sims, dtype=bool)
     on_part = partial(_on_part, function)
-    for results in sims._run.compute(name, on_part, task, len(slices), final=final):
+    plain = apart and all(array.plain for array in sims._unread.values())
+    for results in sims._run.compute(
+        name, on_part, task, len(slices), final=final, in_threads=plain and not sims._whole
+    ):
         if "invalid" in results:
             invalid[results["invalid"]] = True
         else:

@@ -18,6 +18,7 @@ from .sources import (
     chunk_length,
     decoded,
     file_stats,
+    free,
     is_portable,
     missing_chunks,
     opened,
@@ -89,6 +90,11 @@ class Stored:
     def portable(self) -> bool:
         """Whether another process can read them too."""
         return is_portable(self.source)
+
+    @property
+    def plain(self) -> bool:
+        """Whether they are read from files that need no decoding, by any thread."""
+        return isinstance(self.source, PlainZarr)
 
     @property
     def chunk(self) -> int:
@@ -214,3 +220,4 @@ class Stored:
 def forget() -> None:
     """Let go of the chunks that were kept for the blocks to come."""
     _kept.slab = _NOTHING
+    free()
