@@ -1,6 +1,8 @@
 """Ranges of items that are handed out to threads."""
 
 import multiprocessing
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -88,3 +90,17 @@ def test_a_forked_process_has_threads_of_its_own():
     counted(1000, 3)
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert (pool.apply_async(counted, (1000, 3)).get(60) == 1).all()
+
+
+def test_linear_algebra_that_is_loaded_later_is_limited_too():
+    code = """
+from tarpon._base import threads
+with threads.one_thread_each():
+    pass
+import scipy.linalg
+from threadpoolctl import threadpool_info
+with threads.one_thread_each():
+    assert all(one["num_threads"] == 1 for one in threadpool_info() if one["user_api"] == "blas")
+"""
+    environment = {name: value for name, value in os.environ.items() if "THREADS" not in name}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)

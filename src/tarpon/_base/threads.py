@@ -1,6 +1,7 @@
 """Running functions on all the processors that this process may use."""
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,8 @@ _most: ContextVar[int | None] = ContextVar("_most", default=None)
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _controller(with_scipy: bool) -> ThreadpoolController:
+    """Return what controls the linear algebra that is loaded; SciPy brings its own."""
     return ThreadpoolController()
 
 
@@ -30,7 +32,7 @@ def one_thread_each() -> AbstractContextManager[object]:
     Two pools of threads on the same processors wait for each other, on a busy machine for many
     times as long as they work.
     """
-    return _controller().limit(limits=1, user_api="blas")
+    return _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
 
 
 def over_ranges(run: Callable[[int, int], None], n_items: int, n_bytes: int) -> None:

@@ -14,7 +14,7 @@ from .._base import arrays
 from .._base.types import Array, Floats, Ints
 from ._sums import watched as watched
 
-_FEW = 2**26  # numbers that NumPy compares in less time than it takes to compile the kernels
+_FEW = 2**27  # numbers that NumPy compares in less time than it takes to compile the kernels
 _sizes: list[int] = []  # of arrays that NumPy was chosen for
 
 

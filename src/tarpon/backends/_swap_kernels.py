@@ -94,9 +94,19 @@ def rank_packed(
     half = np.uint64(32)
     for i in range(n_sims):
         for k in range(n_scores):
-            ordered, start, below = keys[i, k], 0, 0
+            ordered, below, start = keys[i, k], 0, 0
             while start < n_all:
-                score, stop, same = ordered[start] >> half, start, 0
+                key, score, stop = ordered[start], ordered[start] >> half, start + 1
+                place, extra = (key & low) >> shift, key & ones
+                if stop == n_all or ordered[stop] >> half != score:  # no other scores the same
+                    if extra == ones:
+                        found[i, place, k] = table[below]
+                        below += 1
+                    else:
+                        found[i, n_points + extra, k] = table[below - (bits[i, k, place] < score)]
+                    start = stop
+                    continue
+                same = int(extra == ones)
                 while stop < n_all and ordered[stop] >> half == score:
                     same += int(ordered[stop] & ones == ones)
                     stop += 1
