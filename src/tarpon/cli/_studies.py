@@ -105,7 +105,7 @@ def plan(n_dims: int, as_json: bool, **options: Any) -> None:
 @click.command(cls=Command)
 @click.argument("name")
 @a_folder("--out", "The folder of figures, numbers and the page.", default=Path("figures"))
-@click.option("--quick", is_flag=True, help="Run it small: all of them in three minutes.")
+@click.option("--quick", is_flag=True, help="Run it small: all of them in a minute.")
 @click.option(
     "--galaxies",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
