@@ -36,7 +36,8 @@ class Engine:
 
     Arguments:
         executor: Executor of `concurrent.futures`, or Dask client; by default blocks are computed
-            one after the other, each on all processors.
+            one after the other, each on all processors, or one per processor where counting files
+            is mostly reading them.
         resume: Folder for the results of blocks. The same call with the same folder computes
             only blocks that are missing or damaged. A folder of other data, settings or another
             seed is refused.
