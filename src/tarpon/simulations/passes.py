@@ -74,9 +74,10 @@ def each(
 
     invalid = np.zeros(sims.n_sims, dtype=bool)
     on_part = partial(_on_part, function)
-    plain = apart and all(array.plain for array in sims._unread.values())
+    unread = sims._unread.values()
+    in_threads = apart and bool(unread) and all(array.plain for array in unread)
     for results in sims._run.compute(
-        name, on_part, task, len(slices), final=final, in_threads=plain and not sims._whole
+        name, on_part, task, len(slices), final=final, in_threads=in_threads
     ):
         if "invalid" in results:
             invalid[results["invalid"]] = True
