@@ -143,75 +143,73 @@ def _listed(names: Sequence[str]) -> str:
 
 def _said(mistake: Mistake, names: str, worst: str) -> tuple[str, str]:
     """Return what shows a mistake, and what to do about it."""
-    n = mistake.numbers
-    match mistake.cause:
-        case Cause.SIMULATIONS:
-            return (
-                f"Order of simulations? The draws of {worst} match truths of other simulations "
-                f"(correlation {n['correlation']:.2f}, {n['now']:.2f} as they are)",
-                f"If so, `{mistake.detail}`, and check again",
-            )
-        case Cause.AXES:
-            return (
-                f"Order of axes? Turned or flipped, the draws match the truths (mean correlation "
-                f"of cells {n['correlation']:.2f}, {n['now']:.2f} as they are)",
-                f"If so, `{mistake.detail}`, and check again",
-            )
-        case Cause.MOVED:
-            return (
-                f"Moved? A cell or two farther, the draws match the truths better (mean "
-                f"correlation of cells {n['correlation']:.2f}, {n['now']:.2f} as they are)",
-                f"If so, `{mistake.detail}`, and check again",
-            )
-        case Cause.PARAMETERS:
-            return (
-                f"Order of parameters? The draws of {names} match the truths of each other "
-                f"(correlation {n['correlation']:.2f} or more, {n['now']:.2f} as they are)",
-                "Compare the columns of `theta` with those of `samples`, and check again",
-            )
-        case Cause.UNITS:
-            return (
-                f"{_CONFUSED[FACTORS[n['factor']]]} Truths of {worst} go as {n['slope']:.3g} "
-                f"[{n['low']:.3g}, {n['high']:.3g}] times the posterior mean",
-                f"If so, multiply the draws of {names} by {n['factor']:.4g}, and check again",
-            )
-        case Cause.CLIPPED:
-            return (
-                f"Clipped? {_percent(n['share'])} of the draws of {worst} are exactly "
-                f"{n['value']:z.4g}, and no truth is",
-                "Sample in an unbounded parameter, or reject draws outside the prior",
-            )
-        case Cause.LEAK:
-            return (
-                f"Prior leak: {_percent(n['share'])} of the draws of {worst} lie outside "
-                f"[{n['low']:z.4g}, {n['high']:z.4g}], the range of all truths",
-                "Compare the prior of the estimator with that of the truths",
-            )
-        case Cause.NARROW:
-            return (
-                f"Prior too narrow? {_percent(n['share'])} of the truths of {worst} lie outside "
-                f"[{n['low']:z.4g}, {n['high']:z.4g}], the range of all draws",
-                "Compare the prior of the estimator with that of the truths",
-            )
-        case Cause.BURN_IN:
-            return (
-                f"Burn-in? The first draws of {worst} lie {n['drift']:.2g} posterior sd from the "
-                "last ones, in the same direction in most simulations",
-                "Drop the first draws, `samples[len(samples) // 4 :]`, and check again",
-            )
-        case Cause.PULLED:
-            return (
-                f"Pulled towards the prior: truths of {worst} deviate {n['slope']:.2f} "
-                f"[{n['low']:.2f}, {n['high']:.2f}] times as far as posterior means do",
-                "The prior may be too strong, or the data underused: train longer, or give the "
-                "estimator better summaries",
-            )
+    numbers = mistake.numbers
+    words = {"names": names, "worst": worst, "call": mistake.detail}
+    if "share" in numbers:
+        words["percent"] = _percent(numbers["share"])
+    if "factor" in numbers:
+        words["confused"] = _CONFUSED[FACTORS[numbers["factor"]]]
+    evidence, following = _SAID[mistake.cause]
+    return evidence.format(**numbers, **words), following.format(**numbers, **words)
 
 
 def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
 
 
+_ANOTHER_PRIOR = "Compare the prior of the estimator with that of the truths"
+_SAID = {
+    Cause.SIMULATIONS: (
+        "Order of simulations? The draws of {worst} match truths of other simulations "
+        "(correlation {correlation:.2f}, {now:.2f} as they are)",
+        "If so, `{call}`, and check again",
+    ),
+    Cause.AXES: (
+        "Order of axes? Turned or flipped, the draws match the truths (mean correlation of cells "
+        "{correlation:.2f}, {now:.2f} as they are)",
+        "If so, `{call}`, and check again",
+    ),
+    Cause.MOVED: (
+        "Moved? A cell or two farther, the draws match the truths better (mean correlation of "
+        "cells {correlation:.2f}, {now:.2f} as they are)",
+        "If so, `{call}`, and check again",
+    ),
+    Cause.PARAMETERS: (
+        "Order of parameters? The draws of {names} match the truths of each other (correlation "
+        "{correlation:.2f} or more, {now:.2f} as they are)",
+        "Compare the columns of `theta` with those of `samples`, and check again",
+    ),
+    Cause.UNITS: (
+        "{confused} Truths of {worst} go as {slope:.3g} [{low:.3g}, {high:.3g}] times the "
+        "posterior mean",
+        "If so, multiply the draws of {names} by {factor:.4g}, and check again",
+    ),
+    Cause.CLIPPED: (
+        "Clipped? {percent} of the draws of {worst} are exactly {value:z.4g}, and no truth is",
+        "Sample in an unbounded parameter, or reject draws outside the prior",
+    ),
+    Cause.LEAK: (
+        "Prior leak: {percent} of the draws of {worst} lie outside [{low:z.4g}, {high:z.4g}], the "
+        "range of all truths",
+        _ANOTHER_PRIOR,
+    ),
+    Cause.NARROW: (
+        "Prior too narrow? {percent} of the truths of {worst} lie outside [{low:z.4g}, "
+        "{high:z.4g}], the range of all draws",
+        _ANOTHER_PRIOR,
+    ),
+    Cause.BURN_IN: (
+        "Burn-in? The first draws of {worst} lie {drift:.2g} posterior sd from the last ones, in "
+        "the same direction in most simulations",
+        "Drop the first draws, `samples[len(samples) // 4 :]`, and check again",
+    ),
+    Cause.PULLED: (
+        "Pulled towards the prior: truths of {worst} deviate {slope:.2f} [{low:.2f}, {high:.2f}] "
+        "times as far as posterior means do",
+        "The prior may be too strong, or the data underused: train longer, or give the estimator "
+        "better summaries",
+    ),
+}
 _CONFUSED = {
     "sign": "Wrong sign?",
     "half": "A factor of 2 (a variance for an sd in logarithms, a radius for a diameter)?",

@@ -80,64 +80,40 @@ def size_of(finding: Finding) -> str:
         case Kind.OVERCONFIDENT | Kind.UNDERCONFIDENT:
             factor = _each(finding) if finding.sizes else size
             return f"the truths scatter {factor} times as widely as the draws{_rest(finding)}"
-        case Kind.SKEWED:
-            other = "below" if direction == "above" else "above"
-            return (
-                f"the draws miss a tail or mode {direction}, or have one too many {other}; the "
-                f"truths have a skewness of {size} among them"
-            )
-        case Kind.TAILS:
-            # Ranks do not tell these two apart: both take truths from the middle to its sides.
-            other = (
-                "fill a gap between modes" if direction == "heavy" else "are too few in the middle"
-            )
-            return (
-                f"the tails of the draws are too {direction}, or the draws {other}; the truths "
-                f"have an excess kurtosis of {size} among them"
-            )
-        case Kind.OUTLIERS if size:
-            return (
-                f"{_rare(finding.expected)} of the draws lie beyond {WIDTHS:g} of their own "
-                f"interquartile widths, in {finding.where} of the posteriors, and "
-                f"{size.percent(1)} of the truths do; means and sds of such draws are wrong"
-            )
-        case Kind.DEPENDENCE if finding.trend is None:
-            return _of_shape(finding)
-        case Kind.BIAS_BY_DATA | Kind.WIDTH_BY_DATA | Kind.CORRELATION_BY_DATA | Kind.DEPENDENCE:
-            return along(finding)
-        case Kind.IGNORES_DATA if finding.parameters:
-            return (
-                "the truths follow the data but not the draws, whose means correlate with them by "
-                f"{_each(finding) if finding.sizes else size}"
-            )
-        case Kind.IGNORES_DATA:
-            return (
-                "the draws are the same whatever was observed, or the axes are swapped; their "
-                f"means correlate with the truths by {size}"
-            )
-        case Kind.UNUSED_DATA if size:
-            return f"that part explains {size.percent()} of what the draws leave open"
         case Kind.CORRELATION if size:
             draws = _signed(finding.expected)
             return f"given the data, truths correlate by {size} and draws by {draws}"
         case Kind.COMBINATION:
             return f"along {finding.where}, the truths scatter {size} times as widely as the draws"
+        case Kind.BIAS_BY_DATA | Kind.WIDTH_BY_DATA | Kind.CORRELATION_BY_DATA:
+            return along(finding)
+        case Kind.DEPENDENCE:
+            return along(finding) if finding.trend else _of_shape(finding)
+        case Kind.IGNORES_DATA | Kind.UNUSED_DATA:
+            return _of_data(finding)
         case Kind.POWER | Kind.SCALES | Kind.PHASES | Kind.ANISOTROPY | Kind.CELLS | Kind.FIT:
             return _of_field(finding)
-        case Kind.VALUES if size:
-            return (
-                f"{finding.where} is drawn in {finding.expected:.0%}, and is the truth in "
-                f"{size.percent()}"
-            )
         case Kind.SCORE if direction:
             return f"truths differ from draws most in {direction}"
-        case Kind.SHAPE:
-            return _of_shape(finding)
-        case Kind.OUTSIDE if size:
-            return (
-                f"{size.percent()} of the truths lie beyond all draws, not {finding.expected:.1%}"
-            )
-    return _PLAIN.get(finding.kind, "")
+        case Kind.ROUNDED:
+            return "truths and draws do not share the same discrete values"
+    return _of_shape(finding)
+
+
+def _of_data(finding: Finding) -> str:
+    """Return how much of the data the draws ignore."""
+    size = finding.size
+    if finding.kind is Kind.UNUSED_DATA:
+        return f"that part explains {size.percent()} of what the draws leave open" if size else ""
+    if finding.parameters:
+        return (
+            "the truths follow the data but not the draws, whose means correlate with them by "
+            f"{_each(finding) if finding.sizes else size}"
+        )
+    return (
+        "the draws are the same whatever was observed, or the axes are swapped; their means "
+        f"correlate with the truths by {size}"
+    )
 
 
 def _of_field(finding: Finding) -> str:
@@ -193,6 +169,42 @@ def _rare(share: float | None) -> str:
 
 
 def _of_shape(finding: Finding) -> str:
+    """Return how the distribution of truths among draws differs: skewness, tails, shares."""
+    size, direction, expected = finding.size, finding.direction, finding.expected or 0.0
+    match finding.kind:
+        case Kind.SKEWED:
+            other = "below" if direction == "above" else "above"
+            return (
+                f"the draws miss a tail or mode {direction}, or have one too many {other}; the "
+                f"truths have a skewness of {size} among them"
+            )
+        case Kind.TAILS:
+            # Ranks do not tell these two apart: both take truths from the middle to its sides.
+            other = (
+                "fill a gap between modes" if direction == "heavy" else "are too few in the middle"
+            )
+            return (
+                f"the tails of the draws are too {direction}, or the draws {other}; the truths "
+                f"have an excess kurtosis of {size} among them"
+            )
+        case Kind.OUTLIERS if size:
+            return (
+                f"{_rare(expected)} of the draws lie beyond {WIDTHS:g} of their own "
+                f"interquartile widths, in {finding.where} of the posteriors, and "
+                f"{size.percent(1)} of the truths do; means and sds of such draws are wrong"
+            )
+        case Kind.VALUES if size:
+            return (
+                f"{finding.where} is drawn in {expected:.0%}, and is the truth in {size.percent()}"
+            )
+        case Kind.OUTSIDE if size:
+            return f"{size.percent()} of the truths lie beyond all draws, not {expected:.1%}"
+        case Kind.DEPENDENCE | Kind.SHAPE:
+            return _share(finding)
+    return ""
+
+
+def _share(finding: Finding) -> str:
     """Return which share of the truths is too large or too small, and where."""
     size, expected = finding.size, finding.expected
     if size is None:
@@ -285,11 +297,6 @@ def better(paired: "Paired", first: str, second: str, n_pairs: int = 1) -> str:
         f"the draws of {first} score better than those of {second} in {share:.0%} of the "
         f"simulations, on average by {_in_full(size)}, {stated('p', p_value, 3)} ({exact})"
     )
-
-
-_PLAIN = {
-    Kind.ROUNDED: "truths and draws do not share the same discrete values",
-}
 
 
 def caught(detectable: Detectable) -> str:
