@@ -19,6 +19,7 @@ from functools import cache, partial
 from itertools import chain, product
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -90,7 +91,7 @@ def eager(samples: torch.Tensor, theta: torch.Tensor, centre: torch.Tensor) -> t
 
 def row(n_dims: int, dtype: torch.dtype, sims_first: bool, n_centres: int, limit: float) -> str:
     samples, theta = study(n_dims, dtype, sims_first)
-    n_sims, weight = len(theta), np.ones(n_dims)
+    n_sims, weight = len(theta), np.linspace(1.0, 2.0, n_dims)
     shape = (n_sims, n_centres, n_dims) if n_centres > 1 else (n_sims, n_dims)
     centres = np.random.default_rng(0).uniform(-2, 2, size=shape)
     around = torch.as_tensor(centres, device="cuda").reshape(n_sims, n_centres, n_dims)
@@ -106,12 +107,12 @@ def row(n_dims: int, dtype: torch.dtype, sims_first: bool, n_centres: int, limit
     ]  # fmt: skip
     if n_centres == 1:
         again = milliseconds(lambda: eager(samples, theta, around[:, 0].to(dtype)))
-        whole = min(
+        call = min(
             timeit.repeat(
-                lambda: _torch.closer(samples, theta, centres, weight), number=1, repeat=3
+                lambda: _torch.closer(samples, theta, centres, weight), number=1, repeat=7
             )
         )
-        cells += [f"{again / took:.1f}", f"{1e3 * whole:.1f}"]
+        cells += [f"{again / took:.1f}", f"{1e3 * call:.1f}"]
     else:
         cells += ["", ""]
     return "| " + " | ".join(map(str, cells)) + " |"
@@ -129,9 +130,24 @@ def counting(limit: float, quick: bool) -> Iterator[str]:
             yield row(n_dims, dtype, n_dims != 100, 1, limit)
 
 
-def checking() -> Iterator[str]:
+def whole() -> Iterator[str]:
+    """Yield the times of `tarp` and `sbc`, references and all."""
     import tarpon
 
+    yield ""
+    yield "| draws × simulations × parameters, float32 | `tarp`, ms | `sbc`, ms |"
+    yield "|---|--:|--:|"
+    for n_dims in (2, 10, 100, 1000):
+        samples, theta = study(n_dims, torch.float32, True)
+        times = [
+            min(timeit.repeat(partial(test, samples, theta, rng=0), number=1, repeat=5))
+            for test in (tarpon.tarp, tarpon.sbc)
+        ]
+        shape = f"{N_DRAWS} × {len(theta)} × {n_dims}"
+        yield f"| {shape} | {1e3 * times[0]:.1f} | {1e3 * times[1]:.1f} |"
+
+
+def checking() -> Iterator[str]:
     yield ""
     yield "| `check` of simulations × draws × parameters | s |"
     yield "|---|--:|"
@@ -139,45 +155,74 @@ def checking() -> Iterator[str]:
         samples = torch.randn((n_draws, n_sims, n_dims), device="cuda")
         theta = torch.randn((n_sims, n_dims), device="cuda")
         x = np.random.default_rng(0).standard_normal((n_sims, 1024), dtype=np.float32)
-        times = []
-        for _ in range(4):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            tarpon.check(samples, theta, x=x, rng=0)
-            times.append(time.perf_counter() - start)
-        yield f"| {n_sims} × {n_draws} × {n_dims} | {min(times):.2f} (first {times[0]:.1f}) |"
+        yield f"| {n_sims} × {n_draws} × {n_dims} | {_seconds(samples, theta, x)} |"
+    fields = _fields()
+    gb = fields[0].nbytes / 1e9
+    yield f"| fields, 200 × 100 × 256 × 256, {gb:.1f} GB | {_seconds(*fields, None)} |"
 
 
-def candidates(n_dims: int, sims_first: bool, n_centres: int) -> Iterator[tuple[str, Tile]]:
+def _seconds(samples: torch.Tensor, theta: torch.Tensor, x: np.ndarray | None) -> str:
+    """Return how long the best and the first of several checks take."""
+    import tarpon
+
+    times = []
+    for _ in range(4):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        tarpon.check(samples, theta, x=x, rng=0)
+        times.append(time.perf_counter() - start)
+    return f"{min(times):.2f} (first {times[0]:.1f})"
+
+
+def _fields() -> tuple[torch.Tensor, torch.Tensor]:
+    """Return fields of white noise, with draws of their posterior that are 3 % too narrow."""
+    theta, noise = torch.randn((2, 200, 256, 256), device="cuda")
+    samples = torch.randn((100, *theta.shape), device="cuda")
+    samples *= 0.97 * 0.5**0.5
+    samples += (theta + noise) / 2
+    return samples, theta
+
+
+class Case(NamedTuple):
+    """What tiles are tried on."""
+
+    n_dims: int
+    sims_first: bool
+    n_centres: int
+    dtype: torch.dtype = torch.float32
+
+
+def candidates(case: Case) -> Iterator[tuple[str, Tile]]:
     """Yield kernels and tiles to try."""
+    n_dims, sims_first, n_centres, _ = case
     power = triton.next_power_of_2(n_dims)
+    shapes = ((1024, 2), (1024, 4), (2048, 2), (2048, 4), (4096, 4), (4096, 8), (8192, 8))
     if n_centres == 1 and power <= 128:
-        for size, draws in product((2048, 4096, 8192) if sims_first else (2048, 4096), (1, 4, 16)):
+        for size, warps in shapes:
             most = size // power
-            draws = min(most, 1024) if sims_first else min(draws, most)
-            for n, stages, warps in ((1, 1, 4), (8, 1, 4), (8, 3, 4), (8, 3, 8), (32, 3, 4)):
-                n = min(n, triton.cdiv(N_DRAWS, draws))
-                yield "single", Tile(draws, most // draws, power, n, warps, stages if n > 1 else 1)
+            for draws in {min(most, 1024), min(most, 256)} if sims_first else (2, 4, 16):
+                for n, stages in ((1, 1), (2, 1), (8, 3), (64, 3)):
+                    n = min(n, triton.cdiv(N_DRAWS, draws))
+                    if draws <= most and (sims_first or n > 2):
+                        yield "single", Tile(draws, most // draws, power, n, warps, stages)
     elif n_centres == 1:
-        for dims, draws, sims in product((64, 128, 256), (8, 16, 32, 64), (1, 4)):
-            for stages, warps in ((1, 4), (1, 8), (3, 4)):
-                if 2048 <= dims * draws * sims <= 8192 and not (sims_first and sims > 1):
+        for dims, draws, sims in product((64, 128, 256), (4, 8, 16, 32, 64), (1, 4)):
+            for stages, warps in ((1, 4), (1, 8), (3, 4), (4, 4)):
+                if 1024 <= dims * draws * sims <= 8192 and not (sims_first and sims > 1):
                     yield "single", Tile(draws, sims, dims, 1, warps, stages)
     if n_centres > 1 and n_dims <= 16:
-        for a, n, stages in product((1, 2, 4), (8, 32), (1, 2)):
-            tile = (64 * a, 1, n_dims, n) if sims_first else (a, 32, n_dims, 8 * n)
-            yield "short", Tile(*tile, 1, stages)
-    if n_centres > 1 and n_dims >= 16:
-        for draws, dims, warps, stages in product((32, 64, 128), (32, 64, 128), (4, 8), (1, 3)):
-            if dims <= max(power, 32) and (warps == 4 or draws == 128):
-                yield "product", Tile(draws, 1, dims, 8 if dims >= n_dims else 1, warps, stages)
-
-
-def setting(n_dims: int, sims_first: bool, n_centres: int) -> tuple[torch.Tensor, Constants]:
-    """Return draws and constants to try tiles on."""
-    samples, theta = study(n_dims, torch.float32, sims_first)
-    away = torch.randn((len(theta), n_centres, n_dims), device="cuda", dtype=torch.float64)
-    return samples, prepare("l2", theta, away, np.ones(n_dims), np.inf)
+        for warps, a, n, stages in product((1, 2, 4), (1, 2, 4), (8, 32), (1, 2)):
+            tile = (32 * a * warps, 1, n_dims, n) if sims_first else (a, 32 * warps, n_dims, 8 * n)
+            if not (sims_first and stages > 1):
+                tile = (*tile[:3], min(n, triton.cdiv(N_DRAWS, tile[0]))) if sims_first else tile
+                yield "short", Tile(*tile, warps, stages)
+    if n_centres > 1 and n_dims >= 8:
+        for draws, dims, n in product((32, 64, 128), (8, 16, 32, 64, 128), (1, 8, 32)):
+            whole = dims == power
+            if (whole or (dims < power and dims >= 32 and n == 1)) and draws * n < 2 * N_DRAWS:
+                for warps, stages in ((4, 1), (4, 3), (8, 1), (2, 2)):
+                    if warps * 32 <= 2 * draws:
+                        yield "product", Tile(draws, 1, dims, n, warps, stages)
 
 
 def launch(kernel: str, samples: torch.Tensor, constants: Constants, tile: Tile) -> torch.Tensor:
@@ -187,11 +232,11 @@ def launch(kernel: str, samples: torch.Tensor, constants: Constants, tile: Tile)
     return {"single": _triton.single, "short": _triton.short}[kernel]("l2", *arguments)
 
 
-def compiled(job: tuple[int, bool, int, str, Tile]) -> bool:
+def compiled(job: tuple[Case, str, Tile]) -> bool:
     """Compile one kernel in a separate process, into the common cache on disk."""
-    n_dims, sims_first, n_centres, kernel, tile = job
+    case, kernel, tile = job
     try:
-        launch(kernel, *_blank(n_dims, sims_first, n_centres), tile)
+        launch(kernel, *_blank(case), tile)
         torch.cuda.synchronize()
     except Exception:  # Too large for the device: not a candidate.
         return False
@@ -200,41 +245,53 @@ def compiled(job: tuple[int, bool, int, str, Tile]) -> bool:
 
 @cache
 def _memory() -> torch.Tensor:
-    return torch.zeros(N_NUMBERS, device="cuda")
+    return torch.empty(8 * N_NUMBERS, device="cuda", dtype=torch.uint8)
 
 
-def _blank(n_dims: int, sims_first: bool, n_centres: int) -> tuple[torch.Tensor, Constants]:
+def _blank(case: Case) -> tuple[torch.Tensor, Constants]:
+    """Return draws and constants to compile for, whatever is in them."""
+    n_dims, sims_first, n_centres, dtype = case
     n_sims = N_NUMBERS // (N_DRAWS * n_dims)
     shape = (n_sims, N_DRAWS, n_dims) if sims_first else (N_DRAWS, n_sims, n_dims)
-    samples = _memory()[: n_sims * N_DRAWS * n_dims].reshape(shape)
-    zeros = [torch.zeros(s, device="cuda") for s in ((n_sims, n_dims), (3, n_dims))]
-    away = torch.zeros((n_sims, n_centres, n_dims), device="cuda")
-    constants = Constants(zeros[0], away, zeros[1])
-    return samples.swapaxes(0, 1) if sims_first else samples, constants
+    samples = _memory().view(dtype)[: n_sims * N_DRAWS * n_dims].reshape(shape)
+    working = _torch._working(dtype)
+    zeros = [
+        torch.zeros(s, device="cuda", dtype=working)
+        for s in ((n_sims, n_dims), (n_sims, n_centres, n_dims), (3, n_dims))
+    ]
+    return samples.swapaxes(0, 1) if sims_first else samples, Constants(*zeros)
 
 
 def tune(limit: float) -> Iterator[str]:
     """Compile all candidates on all processors, time them, and yield the best per case."""
-    cases = list(product((1, 10), (True, False), DIMS))
-    tiles = {(d, first, c): sorted(set(candidates(d, first, c))) for c, first, d in cases}
-    jobs = [(*case, *choice) for case, choices in tiles.items() for choice in choices]
+    cases = [Case(d, first, c) for c, first, d in product((1, 10), (True, False), DIMS)]
+    cases += [Case(d, d != 100, 1, t) for t, d in product(OTHER_DTYPES[:2], DIMS[1::2])]
+    tiles = {case: sorted(set(candidates(case))) for case in cases}
+    jobs = [(case, *choice) for case, choices in tiles.items() for choice in choices]
     begun = time.perf_counter()
-    with get_context("spawn").Pool(min(14, os.cpu_count() or 1)) as pool:
+    with get_context("spawn").Pool(min(12, os.cpu_count() or 1)) as pool:
         fine = dict(zip(jobs, pool.map(compiled, jobs, chunksize=2), strict=True))
     yield f"{len(jobs)} compiled in {time.perf_counter() - begun:.0f} s, {sum(fine.values())} fine"
-    for (n_dims, sims_first, n_centres), choices in tiles.items():
-        samples, constants = setting(n_dims, sims_first, n_centres)
+    for case, choices in tiles.items():
+        samples, theta = study(case.n_dims, case.dtype, case.sims_first)
+        shape = (len(theta), case.n_centres, case.n_dims)
+        away = torch.randn(shape, device="cuda", dtype=torch.float64)
+        truth = theta.to(_torch._working(case.dtype))
+        weight = np.linspace(1.0, 2.0, case.n_dims)
+        constants = prepare("l2", truth, away, weight, np.inf)
         times = []
         for kernel, tile in choices:
-            if fine[n_dims, sims_first, n_centres, kernel, tile]:
+            if fine[case, kernel, tile]:
                 call = partial(launch, kernel, samples, constants, tile)
                 times.append((milliseconds(call, 0.02), kernel, tuple(tile)))
-        order = "sims" if sims_first else "draws"
+        order = "sims" if case.sims_first else "draws"
         best = [
             f"{samples.nbytes / limit / took * 1e3:.0%} {kernel[0]}{tile}"
-            for took, kernel, tile in sorted(times)[:4]
+            for took, kernel, tile in sorted(times)[:6]
         ]
-        yield f"{n_dims} {order} K={n_centres}: " + "; ".join(best).replace(", ", ",")
+        head = f"{case.n_dims} {order} {case.n_centres} {case.dtype}: "
+        yield head + "; ".join(best).replace(", ", ",")
+        del samples, theta, constants, call
 
 
 def main() -> None:
@@ -254,10 +311,12 @@ def main() -> None:
         f"Written by `python benchmarks/gpu.py --write` on one {torch.cuda.get_device_name()}, "
         f"torch {torch.__version__}, triton {triton.__version__}. Read limit "
         f"{limit / 1e9:.0f} GB/s; {N_NUMBERS:.0e} numbers, {N_DRAWS} draws per simulation, "
-        "ties counted. The call also copies the references to the GPU and the counts back.",
+        "ties and NaN counted, parameters with scales of their own. The call also copies the "
+        "references to the GPU and the counts back. `tarp` draws the references on the CPU first, "
+        "so that it has the same ones everywhere.",
         "",
     ]
-    parts = [counting(limit, options.quick), *([] if options.quick else [checking()])]
+    parts = [counting(limit, options.quick), *([] if options.quick else [whole(), checking()])]
     lines = printed(chain(lines, *parts))
     if options.write:
         write_page(PAGE, lines)

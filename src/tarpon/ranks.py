@@ -66,7 +66,7 @@ def broken(counts: Results, sims: Simulations, rng: Generator) -> Ranks:
     is exactly uniform, and is rounded down to one of a thousand levels.
     """
     if not sims.weighted:
-        values, equal = counts["below"].copy(), counts["equal"]
+        values, equal = counts["below"].astype(np.int64), counts["equal"]
         tied = equal > 0  # without a tie, no random number is drawn
         values[tied] += rng.integers(equal[tied], endpoint=True)
         return Ranks(values, n_draws=sims.n_draws)

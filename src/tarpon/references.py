@@ -102,8 +102,10 @@ class Uniform:
                 f"`low` must not exceed `high`, but got {clean(low)} and {clean(high)}."
             )
         start, stop = self.part
-        fraction = rng.uniform(start, stop, size=(sims.n_sims, sims.n_dims))
-        return low + fraction * (high - low)
+        points = rng.uniform(start, stop, size=(sims.n_sims, sims.n_dims))
+        points *= high - low
+        points += low
+        return points
 
 
 @dataclass(frozen=True)

@@ -134,9 +134,9 @@ def chosen(n_draws, n_dims, n_centres, sims_first):
     """Return the tile that the table has for a case of single precision and squares."""
     if n_centres == 1:
         return _triton.single_tile(n_draws, n_dims, sims_first)
-    if n_dims <= _triton._LONGEST_UNROLLED:
-        return _triton.short_tile(n_draws, n_dims, sims_first)
-    return _triton.product_tile(n_draws, n_dims)
+    if _triton._by_product("l2", n_dims, 4):
+        return _triton.product_tile(n_draws, n_dims)
+    return _triton.short_tile(n_draws, n_dims, sims_first)
 
 
 @both_orders
@@ -191,18 +191,19 @@ def test_references_are_counted_in_groups(term, dtype, n_dims):
 @both_orders
 @every_term
 @pytest.mark.parametrize(("n_dims", "n_centres"), [(5, 1), (150, 1), (5, 2), (20, 3)])
-def test_nan_never_counts_and_infinities_are_farther(sims_first, term, n_dims, n_centres):
+def test_nan_and_infinities_are_noticed_and_spoil_no_other_simulation(
+    sims_first, term, n_dims, n_centres
+):
     samples, theta, centres = whole_numbers(
         (40, 3, n_dims), n_centres, "float32", sims_first=sims_first
     )
+    fine, wanted = counts(term, samples, theta, centres)
+    agree(fine, wanted)
     for first, value in enumerate((np.nan, np.inf, -np.inf)):
-        samples[first:30:3, :, n_dims - 1 - first] = value
-    samples[35] = theta
+        samples[first:30:3, 1, n_dims - 1 - first] = value
     with np.errstate(invalid="ignore"):  # of the interpreter
-        ours, _ = counts(term, samples, theta, centres)
-    left, wanted = counts(term, samples[30:], theta, centres)
-    np.testing.assert_array_equal(ours, left)
-    agree(left, wanted)
+        ours, _ = counts(term, samples, theta, centres)  # asserts that they are noticed
+    np.testing.assert_array_equal(ours[:, [0, 2]], fine[:, [0, 2]])
 
 
 @both_orders
@@ -265,10 +266,8 @@ def test_every_kernel_compiles_and_has_the_registers_it_needs(tmp_path):
     compiled = [dict(zip(head, row, strict=True)) for row in rows]
     for capability in ("8.0", "9.0"):
         kernels = {one["kernel"] for one in compiled if one["capability"] == capability}
-        assert kernels == {"closer", "short", "product", "smaller"}
+        assert kernels == {"flat", "closer", "short", "product", "smaller"}
     for one in compiled:
-        # The compiler may leave a few bytes in memory though it has registers. Of the tiles for
-        # products in 100 parameters, one that spills was the fastest on a GPU.
-        measured = one["kernel"] == "product" and one["parameters"] == "100"
-        assert int(one["spilled"]) < (512 if measured else 16), one
+        # The compiler may leave a few bytes in memory though it has registers.
+        assert int(one["spilled"]) < 16, one
         assert int(one["warps of 64"]) >= 8, one

@@ -21,6 +21,7 @@ from ._sums import saw
 from ._terms import Constants, gap, prepare
 
 _BLOCK_BYTES = 64 * 2**20
+_PINNED_BYTES = range(2**20, 2**28)  # of copies that are worth memory that stays in place
 _OLDEST_TRITON = (3, 6)  # the kernels were not tested with older versions
 _SINGLE = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -79,12 +80,12 @@ def _closer(
     n_dims = samples.shape[2]
     around = np.asarray(centres, dtype=float).reshape(len(theta), -1, n_dims)
     truth = _exact(theta, _working(samples.dtype)).contiguous()
-    away = double(theta)[:, None] - to_device_of(around, samples)
-    constants = prepare(term, truth, away, scale, period)
     fused = _fused(samples)
     count = fused.closer if fused else _count
     found = _Found.of((2, *np.shape(centres)[:-1]), samples)
     counts, lost = found.counts.view(2, *around.shape[:2]), found.lost
+    away = double(theta)[:, None] - _sent(around, samples)
+    constants = prepare(term, truth, away, scale, period)
     for sims, block in _blocks(samples, in_place=fused is not None):
         part = constants._replace(truth=constants.truth[sims], away=constants.away[sims])
         counts[:, sims] += count(term, block, part, lost)
@@ -120,10 +121,24 @@ class _Found(NamedTuple):
 
     def on_host(self) -> tuple[Ints, Ints]:
         """Return both counts, and note whether any number was lost."""
-        numbers = host(self.numbers)
+        numbers = _received(self.numbers)
         saw(not numbers[0])
-        below, equal = numbers[1:].reshape(self.shape).astype(np.int64)
+        below, equal = numbers[1:].reshape(self.shape)
         return below, equal
+
+
+def _sent(numbers: Array, samples: Tensor) -> Tensor:
+    """Return numbers on the device of the samples."""
+    if not samples.is_cuda or numbers.nbytes not in _PINNED_BYTES:
+        return to_device_of(numbers, samples)
+    return torch.from_numpy(numbers).pin_memory().to(samples.device, non_blocking=True)
+
+
+def _received(numbers: Tensor) -> Array:
+    """Return numbers of a device as an array."""
+    if not numbers.is_cuda or numbers.nbytes not in _PINNED_BYTES:
+        return host(numbers)
+    return torch.empty_like(numbers, device="cpu", pin_memory=True).copy_(numbers).numpy()
 
 
 def _count(term: str, draws: Tensor, constants: Constants, lost: Tensor) -> Tensor:

@@ -8,10 +8,19 @@ import triton
 from torch import Tensor
 
 from ._terms import Constants
-from ._triton_kernels import closer_kernel, product_kernel, short_kernel, smaller_kernel
+from ._triton_kernels import (
+    closer_kernel,
+    flat_kernel,
+    product_kernel,
+    short_kernel,
+    smaller_kernel,
+)
 
+_READ_AT_ONCE = 16  # bytes
+_LONG_ROW = 64  # parameters
 _LONGEST_ROW = 128  # numbers in a tile; longer rows are read in parts
-_LONGEST_UNROLLED = 16  # parameters up to which a lane holds a whole draw
+_LONGEST_UNROLLED = 16  # parameters up to which a lane can hold a whole draw
+_LONGEST_ROW_OF_FEW = 8  # up to which that is faster than products
 _MOST_CENTRES = 16  # centres that are counted together
 # Constants that a lane holds in single precision; `benchmarks/compiled.py` shows that none spill.
 _HELD = {"squares": 160, "others": 64}
@@ -48,62 +57,70 @@ def closer(term: str, samples: Tensor, constants: Constants, lost: Tensor) -> Te
     groups = [constants._replace(away=away) for away in constants.away.split(size, dim=1)]
     if most == 1:
         counts = [closer(term, samples, group, lost) for group in groups]
-    elif n_dims <= _LONGEST_UNROLLED:
-        tile = short_tile(n_draws, n_dims, by_sims)
-        counts = [short(term, samples, group, tile, lost) for group in groups]
-    else:
+    elif _by_product(term, n_dims, itemsize):
         tile = product_tile(n_draws, n_dims)
         counts = [product(samples, group, tile, lost) for group in groups]
+    else:
+        tile = short_tile(n_draws, n_dims, by_sims)
+        counts = [short(term, samples, group, tile, lost) for group in groups]
     return torch.cat(counts, dim=2)
+
+
+def _by_product(term: str, n_dims: int, itemsize: int) -> bool:
+    """Return whether tensor cores count for several centres."""
+    return term == "l2" and itemsize == 4 and n_dims > _LONGEST_ROW_OF_FEW
 
 
 def together(term: str, n_dims: int, itemsize: int) -> int:
     """Return how many centres are counted together: as many as a lane has registers for."""
-    if n_dims > _LONGEST_UNROLLED:
-        return _MOST_CENTRES if term == "l2" and itemsize == 4 else 1
+    if _by_product(term, n_dims, itemsize):
+        return _MOST_CENTRES
     held = _HELD["squares" if term == "l2" else "others"] // (1 if itemsize == 4 else 4)
-    return min(_MOST_CENTRES, max(1, held // n_dims))
+    return min(_MOST_CENTRES, max(1, held // n_dims)) if n_dims <= _LONGEST_UNROLLED else 1
 
 
-# These tiles were the fastest on an H200, to within 2 %, by `benchmarks/gpu.py --tune`.
+# These tiles were the fastest on an H200, to within 3 %, by `benchmarks/gpu.py --tune`.
 
 
 def single_tile(n_draws: int, n_dims: int, by_sims: bool, itemsize: int = 4) -> Tile:
     """Return the tile for one centre, and for constants of so many bytes each."""
     dims = triton.next_power_of_2(n_dims)
-    if dims > _LONGEST_ROW:
-        # As many bytes in double precision: twice as many would spill registers. Odd rows are
-        # read number by number, and need registers for as many addresses.
-        long = Tile(64, 1, (512 // itemsize) >> (n_dims % 2), 1, 4, 3)
-        tile = Tile(64, 1, 64, 1, 4, 1) if n_dims <= 512 else long
-    elif dims == _LONGEST_ROW:
-        tile = Tile(64, 1, dims, 8, 8, 3) if by_sims else Tile(4, 8, dims, 8, 8, 3)
-    elif not by_sims:
-        draws = 4 if 2 <= dims <= 16 else 16
-        tile = Tile(draws, 4096 // (draws * dims), dims, 32, 4, 3)
-    elif dims > 16:
-        tile = Tile(4096 // dims, 1, dims, 8, 4, 3)
+    if dims > 512:
+        # Odd rows are read number by number, and need registers for as many addresses.
+        tile = Tile(128 // itemsize, 1, 128 >> (n_dims % 2), 1, 8, 1)
+    elif dims > _LONGEST_ROW:
+        tile = Tile(64, 1, 64, 1, 4, 3)
+    elif by_sims and dims <= 2:
+        tile = Tile(1024, 1, dims, 1, 2 * dims, 1)
+    elif by_sims and dims <= 32:
+        draws = (2048 if dims <= 8 else 4096) // dims
+        tile = Tile(draws, 1, dims, 1024 // draws, 4, 3)
+    elif by_sims:
+        tile = Tile(64, 1, dims, 16, 8, 3 if dims <= 64 else 4)
+    elif dims <= 16:
+        draws = 16 if dims <= 2 else 4
+        tile = Tile(draws, 4096 // (draws * dims), dims, 64, 4, 3)
+    elif dims < _LONGEST_ROW:
+        tile = Tile(16, 256 // dims, dims, 64, 4, 3 if dims == 32 else 4)
     else:
-        tile = Tile(min(1024, 8192 // dims), 2 if dims <= 2 else 1, dims, 2, 4, 1)
+        tile = Tile(4, 4, dims, 64, 4, 3)
     return _fitted(tile, n_draws)
 
 
 def short_tile(n_draws: int, n_dims: int, by_sims: bool) -> Tile:
     """Return the tile for several centres and few parameters."""
-    if by_sims:
-        return _fitted(Tile(128, 1, n_dims, 8, 1, 1), n_draws)
-    draws, stages = (4, 2) if n_dims <= 8 else (1, 1)
-    return _fitted(Tile(draws, 32, n_dims, 256, 1, stages), n_draws)
+    few = n_dims <= 4
+    tile = Tile(64, 1, n_dims, 16, 1, 3 if few else 1)
+    return _fitted(tile if by_sims else Tile(4, 32, n_dims, 256, 1, 4 if few else 2), n_draws)
 
 
 def product_tile(n_draws: int, n_dims: int) -> Tile:
     """Return the tile for several centres and many parameters."""
     dims = max(16, triton.next_power_of_2(n_dims))
-    if dims > _LONGEST_ROW:
-        tile = Tile(64, 1, 32, 1, 4, 1) if n_dims <= 512 else Tile(128, 1, 32, 1, 4, 3)
-    else:
-        most = 128 if dims < 64 or n_dims % 2 == 0 else 64
-        tile = Tile(most // 2 if dims == _LONGEST_ROW else most, 1, dims, 8, 4, 1)
+    if dims > 64:
+        tile = Tile(128, 1, 16, 1, 2, 3)
+    else:  # odd rows, as above
+        tile = Tile(64 if dims == 64 and n_dims % 2 else 128, 1, dims, 8, 4, 1)
     return _fitted(tile, n_draws, fewest=16)
 
 
@@ -118,31 +135,48 @@ def single(term: str, samples: Tensor, constants: Constants, tile: Tile, lost: T
     """Count for one centre, `(2, n_sims, 1)`."""
     n_draws, n_sims, n_dims = samples.shape
     counts = samples.new_zeros((2, n_sims, 1), dtype=torch.int32)
-    grid, n_groups = _grid(samples, tile)
-    sizes, units = _units(n_draws, n_dims, *samples.stride()[:2])
+    grid, n_groups, once = _grid(samples, tile)
+    by_sims, along_away = _by_sims(samples), constants.away.stride(0)
+    tiles = {"DRAWS": tile.draws, "SIMS": tile.sims, "DIMS": tile.dims, "N": tile.n}
+    kind = {"TERM": term, "BY_SIMS": by_sims, "ONCE": once}
+    kind |= {"FAR": _far(samples, tile), "STAGES": tile.stages}
+    compiler = {"num_warps": tile.warps, "enable_fp_fusion": True}
     with _on(samples):
-        closer_kernel[grid](
-            samples, *constants, counts, lost, sizes[0], n_sims, *sizes[1:],
-            constants.away.stride(0), n_groups,
-            TERM=term, BY_SIMS=_by_sims(samples), IN_PARTS=n_dims > tile.dims,
-            # Long rows are read once and would evict the constants from the cache.
-            KEEP="evict_first" if n_dims > 64 else "", UNITS=units,
-            DRAWS=tile.draws, SIMS=tile.sims, DIMS=tile.dims, N=tile.n, STAGES=tile.stages,
-            num_warps=tile.warps, enable_fp_fusion=True,
-        )  # fmt: skip
+        if _flat(samples, tile):
+            sizes, units = _units(n_draws, n_sims, max(samples.stride()[:2]))
+            flat_kernel[grid](
+                samples, *constants, counts, lost, *sizes, along_away, n_groups,
+                UNITS=units, **kind, **tiles, **compiler,
+            )  # fmt: skip
+        else:
+            sizes, units = _units(n_draws, n_dims, *samples.stride()[:2])
+            closer_kernel[grid](
+                samples, *constants, counts, lost, sizes[0], n_sims, *sizes[1:],
+                along_away, n_groups, IN_PARTS=n_dims > tile.dims, UNITS=units,
+                # Long rows are read once and would evict the constants from the cache.
+                KEEP="evict_first" if n_dims > _LONG_ROW else "", **kind, **tiles, **compiler,
+            )  # fmt: skip
     return counts
+
+
+def _flat(samples: Tensor, tile: Tile) -> bool:
+    """Return whether rows without gaps are shorter than what a thread reads at once."""
+    n_dims = samples.shape[2]
+    whole = n_dims == tile.dims and min(samples.stride()[:2]) == n_dims
+    return whole and n_dims * samples.itemsize < _READ_AT_ONCE
 
 
 def short(term: str, samples: Tensor, constants: Constants, tile: Tile, lost: Tensor) -> Tensor:
     """Count for several centres and few parameters, `(2, n_sims, n_centres)`."""
     n_draws, n_sims, n_dims = samples.shape
     counts = samples.new_zeros((2, n_sims, constants.n_centres), dtype=torch.int32)
-    grid, n_groups = _grid(samples, tile)
+    grid, n_groups, once = _grid(samples, tile)
     with _on(samples):
         short_kernel[grid](
             samples, *constants, counts, lost, n_draws, n_sims, *samples.stride()[:2],
             constants.away.stride(0), n_groups,
-            TERM=term, BY_SIMS=_by_sims(samples), N_DIMS=n_dims, N_CENTRES=constants.n_centres,
+            TERM=term, BY_SIMS=_by_sims(samples), ONCE=once,
+            FAR=_far(samples, tile), N_DIMS=n_dims, N_CENTRES=constants.n_centres,
             DRAWS=tile.draws, SIMS=tile.sims, N=tile.n, STAGES=tile.stages,
             num_warps=tile.warps, enable_fp_fusion=True,
         )  # fmt: skip
@@ -153,13 +187,14 @@ def product(samples: Tensor, constants: Constants, tile: Tile, lost: Tensor) -> 
     """Count for several centres and many parameters, `(2, n_sims, n_centres)`."""
     n_draws, n_sims, n_dims = samples.shape
     counts = samples.new_zeros((2, n_sims, constants.n_centres), dtype=torch.int32)
-    grid, n_groups = _grid(samples, tile)
+    grid, n_groups, once = _grid(samples, tile)
     sizes, units = _units(n_draws, n_dims, *samples.stride()[:2])
     with _on(samples):
         product_kernel[grid](
             samples, *constants, counts, lost, sizes[0], n_sims, *sizes[1:],
             constants.away.stride(0), constants.n_centres, n_groups,
-            BY_SIMS=_by_sims(samples), IN_PARTS=n_dims > tile.dims, UNITS=units,
+            BY_SIMS=_by_sims(samples), IN_PARTS=n_dims > tile.dims,
+            ONCE=once, FAR=_far(samples, tile), UNITS=units,
             DRAWS=tile.draws, DIMS=tile.dims, CENTRES=_MOST_CENTRES, N=tile.n,
             STAGES=tile.stages, num_warps=tile.warps, enable_fp_fusion=True,
         )  # fmt: skip
@@ -195,11 +230,18 @@ def _by_sims(samples: Tensor) -> bool:
     return samples.stride(0) <= samples.stride(1)
 
 
-def _grid(samples: Tensor, tile: Tile) -> tuple[tuple[int], int]:
-    """Return the number of programs, and how many of them are adjacent in memory."""
+def _grid(samples: Tensor, tile: Tile) -> tuple[tuple[int], int, bool]:
+    """Return how many programs there are, how many of them are adjacent in memory, and whether
+    each counts all draws of its simulations.
+    """
     n_runs = triton.cdiv(samples.shape[0], tile.draws * tile.n)
     n_groups = triton.cdiv(samples.shape[1], tile.sims)
-    return (n_runs * n_groups,), n_runs if _by_sims(samples) else n_groups
+    return (n_runs * n_groups,), n_runs if _by_sims(samples) else n_groups, n_runs == 1
+
+
+def _far(samples: Tensor, tile: Tile) -> bool:
+    """Return whether the draws of a tile are farther apart than 32 bits can say."""
+    return tile.draws * samples.stride(0) + tile.sims * samples.stride(1) >= 2**31
 
 
 def _units(*sizes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

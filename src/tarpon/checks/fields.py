@@ -251,6 +251,24 @@ class _Recipe:
         return np.concatenate([own, crossed.reshape(len(own), -1)], axis=1)
 
     @cached_property
+    def _constants(self) -> dict[Any, Array]:
+        """The numbers that all scores need, and copies of them on devices."""
+        constants: dict[Any, Array] = {"sums": self.sums}
+        for grid, starts in zip(("coarse", "fine"), self.edges or (), strict=False):
+            for axis, (own, n) in enumerate(zip(starts, self.shape, strict=True)):
+                block = np.searchsorted(own, np.arange(n), side="right") - 1
+                inside = (block == np.arange(len(own))[:, None]).astype(float)
+                constants[f"{grid} {axis}"] = (inside / inside.sum(axis=1, keepdims=True)).T
+        return constants
+
+    def _beside(self, name: str, array: Array) -> Array:
+        """Return some of the constants on the device of an array, in its precision."""
+        place = name, array.device if namespace(array) is not np else "cpu", array.dtype
+        if place not in self._constants:
+            self._constants[place] = _like(self._constants[name], array)
+        return self._constants[place]
+
+    @cached_property
     def many(self) -> ManyCells | None:
         """The scores of fields of many cells, if they are."""
         if self.edges is None:
@@ -263,11 +281,19 @@ class _Recipe:
         with threads.one_thread_each():
             if self.many is not None and namespace(sims.samples) is np:
                 return self._each_of_many(sims, own)
+            if namespace(sims.samples) is not np:
+                return self._each_on_device(sims, own)
             found = []
             for piece in passes.pieces(sims):
                 blocks = piece.blocks()
                 found += threads.mapped(lambda block: self._scores(block, own), blocks)
         return joined(found)
+
+    def _each_on_device(self, sims: Simulations, own: Mapping[str, Region]) -> Results:
+        """Return the scores of tensors, many simulations at a time, for fewer operations."""
+        pieces = passes.pieces(sims, n_bytes=_PART_BYTES)
+        blocks = (block for piece in pieces for block in piece.blocks(_PART_BYTES))
+        return joined(self._scores(block, own) for block in blocks)
 
     def _each_of_many(self, sims: Simulations, own: Mapping[str, Region]) -> Results:
         """Return the scores of fields of many cells, simulations on threads of their own."""
@@ -296,7 +322,7 @@ class _Recipe:
     def _scores(self, block: Block, own: Mapping[str, Region]) -> Results:
         """Return the scores of a block: of fields of few cells, or of tensors on a device."""
         about, centre, share = _residuals(block)
-        n_bands, sums = len(self.bands.names), _like(self.sums, about)
+        n_bands, sums = len(self.bands.names), self._beside("sums", about)
         by_band = sums[:, :n_bands]
         d, m = self._coefficients(about), self._coefficients(_like(centre, about))
         bias = d @ by_band if self.bands.signed else d[..., :0]
@@ -314,10 +340,14 @@ class _Recipe:
         if share is not None:
             results["share"] = share
         if self.edges is not None:
-            coarse, fine = self.edges
-            centres = averages(centre[:, None], self.shape, coarse)
-            results["points"] = _like(centres, about) + averages(about, self.shape, coarse)
-            residual = averages(about, self.shape, fine)
+            coarse, fine = (
+                [self._beside(f"{grid} {axis}", about) for axis in range(len(self.shape))]
+                for grid in ("coarse", "fine")
+            )
+            results["points"] = _averages(about, self.shape, coarse) + _averages(
+                _like(centre, about)[:, None], self.shape, coarse
+            )
+            residual = _averages(about, self.shape, fine)
             variance = (residual**2).mean(axis=1) - residual.mean(axis=1) ** 2
             sd = variance.clip(min=1e-60)[:, None] ** 0.5
             results["maps"] = single(residual / sd)
@@ -410,12 +440,15 @@ def _one_point(about: Array, share: Floats | None) -> Array:
     return xp.stack([third / second**1.5, fourth / second**2], -1)
 
 
-def averages(points: Array, shape: tuple[int, ...], edges: Sequence[Ints]) -> Array:
-    """Return means over blocks of cells, `(n_block, n_points, n_blocks_of_cells)`."""
+def _averages(points: Array, shape: tuple[int, ...], weights: Sequence[Array]) -> Array:
+    """Return means over blocks of cells, `(n_block, n_points, n_blocks_of_cells)`.
+
+    Arguments:
+        points: Flat fields, `(n_block, n_points, n_cells)`.
+        shape: The shape of a field.
+        weights: The weight of each cell in each block, `(n_cells, n_blocks)` along each axis.
+    """
     xp, fields = namespace(points), points.reshape(*points.shape[:2], *shape)
-    for axis, (starts, n) in enumerate(zip(edges, shape, strict=True), 2):
-        block = np.searchsorted(starts, np.arange(n), side="right") - 1
-        weight = (block == np.arange(len(starts))[:, None]).astype(float)
-        weight = _like(weight / weight.sum(axis=1, keepdims=True), points)
-        fields = xp.moveaxis(xp.moveaxis(fields, axis, -1) @ weight.T, -1, axis)
+    for axis, weight in enumerate(weights, 2):
+        fields = xp.moveaxis(xp.moveaxis(fields, axis, -1) @ weight, -1, axis)
     return fields.reshape(*points.shape[:2], -1)

@@ -93,6 +93,7 @@ def each(
 def pieces(
     sims: "Simulations",
     *,
+    n_bytes: int = 0,
     by_chunk: bool = False,
     unchecked: bool = False,
     check_points: bool = True,
@@ -101,13 +102,14 @@ def pieces(
 
     Arguments:
         sims: The simulations.
+        n_bytes: The size of a piece; by default that of a part.
         by_chunk: Whether pieces may be as small as the chunks on disk, which is faster, but
             depends on how the draws are stored.
         unchecked: Whether the caller checks the pieces.
         check_points: Whether to look for NaN and infinities in points. Otherwise the caller does,
             and raises `InvalidError`.
     """
-    draws, n_piece = sims._unread.get("samples"), step(sims)
+    draws, n_piece = sims._unread.get("samples"), step(sims, n_bytes)
     if by_chunk and draws is not None:
         n_piece = min(n_piece, max(draws.chunk, step(sims, _BLOCK_BYTES)))
     for place in _slices(sims, n_piece):
