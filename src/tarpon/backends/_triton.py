@@ -49,7 +49,8 @@ def closer(term: str, samples: Tensor, constants: Constants, lost: Tensor) -> Te
     n_draws, _, n_dims = samples.shape
     by_sims, itemsize = _by_sims(samples), constants.truth.itemsize
     if constants.n_centres == 1:
-        tile = single_tile(n_draws, n_dims, by_sims, itemsize)
+        half = samples.itemsize == 2
+        tile = single_tile(n_draws, n_dims, by_sims, itemsize, half=half)
         return single(term, samples, constants, tile, lost)
     most = together(term, n_dims, itemsize)
     # Groups of equal size, so that few kernels are compiled.
@@ -82,28 +83,38 @@ def together(term: str, n_dims: int, itemsize: int) -> int:
 # These tiles were the fastest on an H200, to within 3 %, by `benchmarks/gpu.py --tune`.
 
 
-def single_tile(n_draws: int, n_dims: int, by_sims: bool, itemsize: int = 4) -> Tile:
-    """Return the tile for one centre, and for constants of so many bytes each."""
+def single_tile(
+    n_draws: int, n_dims: int, by_sims: bool, itemsize: int = 4, *, half: bool = False
+) -> Tile:
+    """Return the tile for one centre.
+
+    Arguments:
+        n_draws: Number of draws.
+        n_dims: Number of parameters.
+        by_sims: Whether the draws of a simulation are adjacent in memory.
+        itemsize: Bytes of a constant.
+        half: Whether samples are in half precision.
+    """
     dims = triton.next_power_of_2(n_dims)
     if dims > 512:
         # Odd rows are read number by number, and need registers for as many addresses.
-        tile = Tile(128 // itemsize, 1, 128 >> (n_dims % 2), 1, 8, 1)
+        draws, warps, stages = (64, 4, 5) if half else (128 // itemsize, 8, 1)
+        tile = Tile(draws, 1, 128 >> (n_dims % 2), 1, warps, stages)
     elif dims > _LONGEST_ROW:
         tile = Tile(64, 1, 64, 1, 4, 3)
     elif by_sims and dims <= 2:
-        tile = Tile(1024, 1, dims, 1, 2 * dims, 1)
+        tile = Tile(256, 8, dims, 4, 4, 3) if half else Tile(1024, 2, dims, 1, 2 * dims, 1)
     elif by_sims and dims <= 32:
         draws = (2048 if dims <= 8 else 4096) // dims
         tile = Tile(draws, 1, dims, 1024 // draws, 4, 3)
     elif by_sims:
         tile = Tile(64, 1, dims, 16, 8, 3 if dims <= 64 else 4)
-    elif dims <= 16:
-        draws = 16 if dims <= 2 else 4
-        tile = Tile(draws, 4096 // (draws * dims), dims, 64, 4, 3)
-    elif dims < _LONGEST_ROW:
-        tile = Tile(16, 256 // dims, dims, 64, 4, 3 if dims == 32 else 4)
+    elif dims <= 2:
+        tile = Tile(16, 256 // dims, dims, 64, 8, 3)
+    elif dims == 64:
+        tile = Tile(16, 4, dims, 64, 4, 4)
     else:
-        tile = Tile(4, 4, dims, 64, 4, 3)
+        tile = Tile(4, 1024 // dims, dims, 64, 4, 3 if half or dims <= 32 else 4)
     return _fitted(tile, n_draws)
 
 
@@ -120,7 +131,8 @@ def product_tile(n_draws: int, n_dims: int) -> Tile:
     if dims > 64:
         tile = Tile(128, 1, 16, 1, 2, 3)
     else:  # odd rows, as above
-        tile = Tile(64 if dims == 64 and n_dims % 2 else 128, 1, dims, 8, 4, 1)
+        draws = 64 if dims == 32 or (dims == 64 and n_dims % 2) else 128
+        tile = Tile(draws, 1, dims, 1024 // draws, 4, 1)
     return _fitted(tile, n_draws, fewest=16)
 
 

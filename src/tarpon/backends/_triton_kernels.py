@@ -121,8 +121,9 @@ def flat_kernel(
     inside = sim < n_sims - group * SIMS
     t = tl.load(truth + first_sim * DIMS + sim * DIMS + k, mask=inside, other=0.0)
     a = tl.load(away + first_sim * along_away + sim * along_away + k, mask=inside, other=0.0)
-    scale, turn = tl.load(table + k), tl.load(table + DIMS + k)
-    per_turn = tl.load(table + 2 * DIMS + k)
+    each = k + 0 * sim  # as many places as `t` has: kept in the same registers
+    scale, turn = tl.load(table + each), tl.load(table + DIMS + each)
+    per_turn = tl.load(table + 2 * DIMS + each)
     a = _scaled(a, scale, TERM)
     steps = _steps(tl.arange(0, OUTER)[:, None], along, FAR) + number
     counted = tl.zeros([OUTER, INNER], tl.int32)
@@ -179,9 +180,10 @@ def closer_kernel(
     away += first_sim * along_away + sim * along_away
     t = tl.load(truth + k, mask=inside, other=0.0)
     a = tl.load(away + k, mask=inside, other=0.0)
-    scale = tl.load(table + k, mask=inside, other=0.0)
-    turn = tl.load(table + n_dims + k, mask=inside, other=0.0)
-    per_turn = tl.load(table + 2 * n_dims + k, mask=inside, other=0.0)
+    each = k + 0 * sim  # as many places as `t` has: kept in the same registers
+    scale = tl.load(table + each, mask=inside, other=0.0)
+    turn = tl.load(table + n_dims + each, mask=inside, other=0.0)
+    per_turn = tl.load(table + 2 * n_dims + each, mask=inside, other=0.0)
     a = _scaled(a, scale, TERM)
     draw = tl.arange(0, DRAWS)
     counted = tl.zeros([DRAWS, SIMS], tl.int32)
