@@ -721,3 +721,21 @@ def test_nothing_warns(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tarpon.sbc(simulations(**as_zarr(tmp_path, arrays())), rng=0)
+
+
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="only Linux tells what is in memory")
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_files_are_read_ahead_unless_they_are_in_memory(tmp_path, monkeypatch, in_memory):
+    def preadv(file, buffers, place, flags):
+        assert flags == os.RWF_NOWAIT
+        if not in_memory:
+            raise BlockingIOError
+        return 1
+
+    (tmp_path / "chunk").write_bytes(bytes(2**22 + 5))
+    asked = []
+    monkeypatch.setattr(os, "preadv", preadv)
+    monkeypatch.setattr(os, "posix_fadvise", lambda *given: asked.append(given[1]))
+    with (tmp_path / "chunk").open("rb") as file:
+        sources._read_ahead(file.fileno())
+    assert asked == ([] if in_memory else [0, 2**21, 2**22])

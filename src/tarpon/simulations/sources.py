@@ -142,9 +142,8 @@ class PlainZarr:
         for place in product(*self._places(key)[1]):
             path = self.root / self.metadata.encode_chunk_key(place)
             if path.exists():
-                with path.open("rb") as file:
-                    for start in range(0, os.fstat(file.fileno()).st_size, _AT_ONCE):
-                        os.posix_fadvise(file.fileno(), start, _AT_ONCE, os.POSIX_FADV_WILLNEED)
+                with path.open("rb", buffering=0) as file:
+                    _read_ahead(file.fileno())
 
     def _places(self, key: tuple[slice, ...]) -> tuple[list[tuple[int, int]], list[range]]:
         """Return where slices start and stop, and which chunks they touch, axis by axis."""
@@ -187,6 +186,26 @@ class PlainZarr:
             while n := file.readinto(some[n_read:]):
                 n_read += n
         return some[:n_read]
+
+
+def _read_ahead(file: int) -> None:
+    """Have the system read a file from disk, unless it seems to be in memory."""
+    n_bytes = os.fstat(file).st_size
+    if not n_bytes or _in_memory(file, (0, n_bytes // 2, n_bytes - 1)):
+        return
+    for start in range(0, n_bytes, _AT_ONCE):
+        os.posix_fadvise(file, start, _AT_ONCE, os.POSIX_FADV_WILLNEED)
+
+
+def _in_memory(file: int, places: tuple[int, ...]) -> bool:
+    """Return whether some bytes of a file are in memory, if the system can tell."""
+    if not hasattr(os, "RWF_NOWAIT"):
+        return False
+    byte = bytearray(1)
+    try:
+        return all(os.preadv(file, [byte], place, os.RWF_NOWAIT) for place in places)
+    except OSError:  # they are not, or files of this kind cannot be asked
+        return False
 
 
 @dataclass(frozen=True, eq=False)
