@@ -131,6 +131,16 @@ def test_counts_on_a_gpu_are_those_of_the_definition(n_dims):
 
 
 @gpu
+@pytest.mark.parametrize("given", [np.copy, lambda a: np.broadcast_to(a[:1], a.shape)])
+def test_many_references_are_copied_to_a_gpu_and_counts_back(given):
+    samples, theta, centres, scale = points(3, 140_000, 2, "float32", "cuda")
+    centres = given(centres)  # one for all is neither contiguous nor writeable
+    assert centres.nbytes in _torch._PINNED_BYTES
+    expected = definition(_numpy.closer, samples, theta, centres, scale)
+    agree(_torch.closer(samples, theta, centres, scale), expected)
+
+
+@gpu
 @every_order
 @pytest.mark.parametrize(("n_dims", "dtype"), [(3, "bfloat16"), (16, "float32"), (33, "float64"),
                                                (256, "float32")])  # fmt: skip

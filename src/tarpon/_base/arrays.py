@@ -108,12 +108,12 @@ def to_device_of(numbers: ArrayLike, array: Array) -> Array:
     if package(array) != "torch":
         return host(numbers)
     if package(numbers) != "torch":
-        numbers = sys.modules["torch"].from_numpy(_plain(host(numbers)))
+        numbers = sys.modules["torch"].from_numpy(plain(host(numbers)))
         return numbers.to(array.device, copy=True)
     return numbers.to(array.device)
 
 
-def _plain(array: Array) -> Array:
+def plain(array: Array) -> Array:
     """Return an array in native order that is writeable and not reversed, as torch needs it."""
     if array.flags.writeable and array.dtype.isnative and min(array.strides, default=0) >= 0:
         return array

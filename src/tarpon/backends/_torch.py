@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .._base import optional
-from .._base.arrays import double, host, to_device_of
+from .._base.arrays import double, host, plain, to_device_of
 from .._base.types import Array, Floats, Ints
 from ._sums import saw
 from ._terms import Constants, gap, prepare
@@ -131,7 +131,7 @@ def _sent(numbers: Array, samples: Tensor) -> Tensor:
     """Return numbers on the device of the samples."""
     if not samples.is_cuda or numbers.nbytes not in _PINNED_BYTES:
         return to_device_of(numbers, samples)
-    return torch.from_numpy(numbers).pin_memory().to(samples.device, non_blocking=True)
+    return torch.from_numpy(plain(numbers)).pin_memory().to(samples.device, non_blocking=True)
 
 
 def _received(numbers: Tensor) -> Array:
