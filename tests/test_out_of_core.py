@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
@@ -355,32 +356,8 @@ class TestReading:
             Simulations(Foreign(np.zeros((3, 2, 1), dtype=complex)), np.zeros((2, 1)))
 
 
-class TestOverwritten:
-    """What is read into memory that is there already."""
-
-    def plain(self, folder, shape):
-        numbers = np.random.default_rng(0).normal(size=shape)
-        chunks = (20, 8, 3)[: len(shape)]
-        array = zarr.create_array(folder, data=numbers, chunks=chunks, compressors=None)
-        return numbers, PlainZarr.of(array)
-
-    def test_reads_are_overwritten_by_the_next_of_the_same_array_alone(self, tmp_path):
-        numbers, draws = self.plain(tmp_path / "draws", (20, 16, 3))
-        others, truths = self.plain(tmp_path / "truths", (20, 8))
-        first, last = (slice(None), slice(0, 8)), (slice(None), slice(8, 16))
-        with sources.overwritten():
-            read, theta = draws[first], truths[(slice(None),)]
-            np.testing.assert_array_equal(read, numbers[first])
-            np.testing.assert_array_equal(draws[last], numbers[last])
-            np.testing.assert_array_equal(read, numbers[last])
-            np.testing.assert_array_equal(theta, others)
-        read = draws[first]
-        np.testing.assert_array_equal(draws[last], numbers[last])
-        np.testing.assert_array_equal(read, numbers[first])
-
-    def test_memory_is_given_back(self, tmp_path):
-        tarpon.sbc(simulations(**as_plain_zarr(tmp_path, arrays("f4"))), rng=0)
-        assert not sources._rooms
+class TestPlain:
+    """Files of numbers and nothing else, which threads read and count a part each."""
 
     @pytest.mark.parametrize("cut", [1, 4, 2**20])
     def test_chunks_that_are_cut_short_are_refused(self, cut, tmp_path):
@@ -397,6 +374,19 @@ class TestOverwritten:
         sims = simulations(**as_plain_zarr(tmp_path, arrays("f4")))
         wanted = tarpon.sbc(simulations(**arrays("f4")), rng=0).ranks.values
         np.testing.assert_array_equal(tarpon.sbc(sims, rng=0).ranks.values, wanted)
+
+    def test_progress_is_told_by_the_thread_that_asked(self, tmp_path):
+        told = []
+
+        def progress(stage, n_done, n_total):
+            told.append((n_done, n_total, threading.current_thread()))
+
+        sims = simulations(**as_plain_zarr(tmp_path, arrays("f4")))
+        tarpon.sbc(sims, rng=0, engine=Engine(progress=progress))
+        counts, totals, threads = zip(*told, strict=True)
+        assert list(counts) == sorted(set(counts))
+        assert set(totals) == {counts[-1]}
+        assert set(threads) == {threading.current_thread()}
 
 
 class TestFolder:

@@ -214,6 +214,8 @@ class _Distances:
 
     def __call__(self, sims: Simulations, region: Region) -> Results:
         used = slice(-range_of(sims).start % self.every, None, self.every)
+        if used.start >= sims.n_sims:
+            return {"distances": np.empty((0, 4, sims.n_dims))}
         draws = slice(None, None, max(1, sims.n_draws // _DRAWS))
         centres = cast(Balls, region).centres[range_of(sims)][used]
         if centres.ndim == 3:  # the first of several references

@@ -6,6 +6,7 @@ engine changes when and where blocks are computed, never the answer.
 """
 
 import shlex
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
@@ -155,7 +156,9 @@ class Run:
             final: Whether a shard stops after its own blocks.
             in_threads: Whether threads of this process may compute a block each.
         """
-        pool = self._pool(in_threads)
+        executor = self.engine.executor
+        pool = None if executor is None else Pool.of(executor)
+        in_threads = in_threads and pool is None and threads.n_allowed() > 1
         if self.engine.on_missing == "raise":
             self._refuse_missing(name, n_blocks)
         if self.engine.shard is not None:
@@ -164,18 +167,12 @@ class Run:
             others = (k for k in range(n_blocks) if k not in own)
             # All shards need these blocks: each begins with its own, then computes what is left.
             order = own if final else [*own, *others]
-            for _ in self._computed(name, function, task, order, pool):
+            for _ in self._computed(name, function, task, order, pool, in_threads):
                 pass
             if final:
                 done = "is done" if own else "has nothing to do, there are more shards than blocks"
                 raise Unfinished(f"shard {i}/{n} {done}: {self._there(name, n_blocks)}")
-        yield from self._computed(name, function, task, range(n_blocks), pool)
-
-    def _pool(self, in_threads: bool) -> Pool | None:
-        """Return the pool that computes blocks; None if they are computed here, one by one."""
-        if self.engine.executor is not None:
-            return Pool.of(self.engine.executor)
-        return Pool(threads.others(), n) if in_threads and (n := threads.n_allowed()) > 1 else None
+        yield from self._computed(name, function, task, range(n_blocks), pool, in_threads)
 
     def _computed(
         self,
@@ -184,20 +181,60 @@ class Run:
         task: Task,
         order: Sequence[int],
         pool: Pool | None,
+        in_threads: bool,
     ) -> Iterator[Results]:
         """Yield the results of some blocks in the order given, here or on a pool."""
         with shown(self.engine.progress) as progress:
             tell: Progress = progress or _silence
             if pool is not None:
                 yield from self._computed_elsewhere(name, function, task, order, pool, tell)
-                return
-            for n_done, k in enumerate(order, 1):
-                results = self._known(name, k)
-                if results is None:
-                    results = function(task(k))
-                    self._keep(name, k, results)
-                tell(name, n_done, len(order))
-                yield results
+            elif in_threads:
+                yield from self._computed_in_threads(name, function, task, order, tell)
+            else:
+                for n_done, k in enumerate(order, 1):
+                    results = self._computed_here(name, function, task, k)
+                    tell(name, n_done, len(order))
+                    yield results
+
+    def _computed_here(
+        self, name: str, function: Callable[[Any], Results], task: Task, k: int
+    ) -> Results:
+        """Return the results of a block, computed unless a folder has them."""
+        results = self._known(name, k)
+        if results is None:
+            results = function(task(k))
+            self._keep(name, k, results)
+        return results
+
+    def _computed_in_threads(
+        self,
+        name: str,
+        function: Callable[[Any], Results],
+        task: Task,
+        order: Sequence[int],
+        tell: Progress,
+    ) -> Iterator[Results]:
+        """Yield the same, all at the end: threads that take blocks themselves seldom wait."""
+        found: dict[int, Results] = {}
+        caller, n_told = threading.current_thread(), 0
+
+        def told() -> None:
+            nonlocal n_told
+            if n_told < len(found):
+                n_told = len(found)
+                tell(name, n_told, len(order))
+
+        def run(first: int, last: int, _: None) -> None:
+            with threads.at_most(1):
+                for k in order[first:last]:
+                    found[k] = self._computed_here(name, function, task, k)
+                    if threading.current_thread() is caller:
+                        told()
+
+        threads.share(run, len(order), threads.n_allowed(), [None])
+        told()
+        for k in order:
+            yield found.pop(k)
 
     def _computed_elsewhere(
         self,

@@ -12,7 +12,7 @@ from ._base.arrays import Results, joined
 from ._base.text import Estimate
 from ._base.types import Array, Floats, Ints
 from .regions import Counted, Region
-from .simulations import Simulations, is_simple, passes, sources
+from .simulations import Simulations, is_simple, passes
 
 N_LEVELS = 999  # the largest rank among weighted draws
 
@@ -102,9 +102,8 @@ def counts(sims: Simulations, region: Region, extra: Extra | None = None) -> Res
 
 
 def _counts_of_part(part: Simulations, *, region: Region, extra: Extra | None) -> Results:
-    with sources.overwritten():
-        pieces = passes.pieces(part, by_chunk=True, unchecked=True)
-        return joined(_counts(piece, region, extra) for piece in pieces)
+    pieces = passes.pieces(part, by_chunk=True, unchecked=True)
+    return joined(_counts(piece, region, extra) for piece in pieces)
 
 
 def _counts(sims: Simulations, region: Region, extra: Extra | None) -> Results:

@@ -6,9 +6,7 @@ and Dask arrays. Those here are read faster, or by other processes, or as anothe
 
 import mmap
 import os
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
@@ -25,30 +23,6 @@ _PORTABLE = ("zarr", "dask", "xarray")  # arrays that other processes can read a
 _MOST_CHUNKS, _MOST_NAMED = 10**6, 3  # chunks that are looked for, and missing ones that are named
 _AT_ONCE = 2**21  # bytes that the system reads ahead if asked; of more it reads the beginning
 _LITTLE_ENDIAN = {"name": "bytes", "configuration": {"endian": "little"}}
-
-
-_reading = threading.local()
-_rooms: list[dict[Path, bytearray]] = []  # that are not in use
-
-
-@contextmanager
-def overwritten() -> Iterator[None]:
-    """Let what this thread reads be overwritten when it reads more of the same array.
-
-    Files are then read into memory that is there already, on several threads at the same time.
-    Mapping new memory to each of them takes longer, and threads would wait for each other.
-    """
-    _reading.room = _rooms.pop() if _rooms else {}
-    try:
-        yield
-    finally:
-        _rooms.append(_reading.room)
-        _reading.room = None
-
-
-def free() -> None:
-    """Give back the memory that files were read into."""
-    _rooms.clear()
 
 
 @dataclass(frozen=True)
@@ -170,22 +144,9 @@ class PlainZarr:
         path = self.root / self.metadata.encode_chunk_key(place)
         if not path.exists():
             return np.broadcast_to(self.dtype.type(self.metadata.fill_value), self.chunks)
-        if (room := getattr(_reading, "room", None)) is not None:
-            return np.frombuffer(self._read(path, room), self.dtype).reshape(self.chunks)
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(mapped, self.dtype).reshape(self.chunks)
-
-    def _read(self, path: Path, room: dict[Path, bytearray]) -> memoryview:
-        """Return the bytes of a chunk, in the room for those of this array."""
-        n_bytes = path.stat().st_size
-        if len(room.get(self.root, b"")) < n_bytes:
-            room[self.root] = bytearray(n_bytes)
-        some, n_read = memoryview(room[self.root])[:n_bytes], 0
-        with path.open("rb", buffering=0) as file:
-            while n := file.readinto(some[n_read:]):
-                n_read += n
-        return some[:n_read]
 
 
 def _read_ahead(file: int) -> None:

@@ -18,7 +18,6 @@ from .sources import (
     chunk_length,
     decoded,
     file_stats,
-    free,
     is_portable,
     missing_chunks,
     opened,
@@ -220,4 +219,3 @@ class Stored:
 def forget() -> None:
     """Let go of the chunks that were kept for the blocks to come."""
     _kept.slab = _NOTHING
-    free()
