@@ -18,14 +18,16 @@ import pytest
 import xarray
 import zarr
 from click.testing import CliRunner
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import tarpon
 from tarpon import Engine, Simulations, metrics, references
+from tarpon._base import threads
 from tarpon._base.arrays import Window
 from tarpon.adapters import files
 from tarpon.checks import swaps
 from tarpon.cli import main
-from tarpon.engine import Unfinished
+from tarpon.engine import Run, Unfinished
 from tarpon.simulations import passes, sources
 from tarpon.simulations.shapes import is_stored
 from tarpon.simulations.sources import PlainZarr
@@ -356,6 +358,10 @@ class TestReading:
             Simulations(Foreign(np.zeros((3, 2, 1), dtype=complex)), np.zeros((2, 1)))
 
 
+def threads_of_linear_algebra():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+
 class TestPlain:
     """Files of numbers and nothing else, which threads read and count a part each."""
 
@@ -383,10 +389,31 @@ class TestPlain:
 
         sims = simulations(**as_plain_zarr(tmp_path, arrays("f4")))
         tarpon.sbc(sims, rng=0, engine=Engine(progress=progress))
-        counts, totals, threads = zip(*told, strict=True)
+        counts, totals, threads_told = zip(*told, strict=True)
         assert list(counts) == sorted(set(counts))
         assert set(totals) == {counts[-1]}
-        assert set(threads) == {threading.current_thread()}
+        assert set(threads_told) == {threading.current_thread()}
+
+    def test_threads_leave_linear_algebra_as_it_was(self, monkeypatch):
+        """Two blocks that limit it overlap: the first to begin is the first to end."""
+        monkeypatch.setenv("TARPON_THREADS", "2")
+        steps = [threading.Event() for _ in range(3)]
+
+        def block(k):
+            if k:
+                steps[0].wait(60)
+            with threads.one_thread_each():
+                steps[k].set()
+                steps[k + 1].wait(60)
+            steps[2].set()
+            return {"k": np.array([k])}
+
+        before = threads_of_linear_algebra()
+        with threadpool_limits(2, user_api="blas"):
+            found = list(Run().compute("blocks", block, lambda k: k, 2, in_threads=True))
+            assert [int(one["k"][0]) for one in found] == [0, 1]
+            assert threads_of_linear_algebra() == {2}
+        assert threads_of_linear_algebra() == before
 
 
 class TestFolder:

@@ -37,8 +37,8 @@ class Engine:
 
     Arguments:
         executor: Executor of `concurrent.futures`, or Dask client; by default blocks are computed
-            one after the other, each on all processors, or one per processor where counting files
-            is mostly reading them.
+            one after the other, each on all processors, or one per processor where they are read
+            from files of plain numbers.
         resume: Folder for the results of blocks. The same call with the same folder computes
             only blocks that are missing or damaged. A folder of other data, settings or another
             seed is refused.
@@ -231,7 +231,9 @@ class Run:
                     if threading.current_thread() is caller:
                         told()
 
-        threads.share(run, len(order), threads.n_allowed(), [None])
+        # The limit of linear algebra is that of the process: blocks that set it, too, may overlap.
+        with threads.one_thread_each():
+            threads.share(run, len(order), threads.n_allowed(), [None])
         told()
         for k in order:
             yield found.pop(k)

@@ -56,7 +56,7 @@ def each(
         n_bytes: The smallest size of a part.
         extra: Returns more arguments of the function for the part at a slice, by name.
         final: Whether shards may stop here.
-        apart: Whether threads may compute a part each, if reading is most of the work.
+        apart: Whether threads may read and compute a part each, from files of plain numbers.
     """
     elsewhere = sims._run.engine.executor is not None
     if elsewhere and arrays.on_device(sims.samples):
