@@ -58,7 +58,7 @@ print(json.dumps([time.perf_counter() - start, time.process_time() - busy]))
 CHECK = """
 import json, resource, sys, time
 from pathlib import Path
-import numpy as np, tarpon
+import numpy as np, tarpon, zarr
 few = np.memmap(sys.argv[2], "f4", "r", shape=(21, 12, 64, 64))
 tarpon.check(few[1:], few[0], rng=0, n_swaps=19)  # loads kernels
 start, busy = time.perf_counter(), time.process_time()

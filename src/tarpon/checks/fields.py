@@ -49,7 +49,7 @@ from .many_cells import LARGE, SMALL, Grid, ManyCells, Runs, piles
 MOST_CELLS = 1024  # that are parameters of their own, and that are looked at one by one
 _MOST_BLOCKS = 256  # of cells that are parameters where there are more cells
 _LEAST_RATIO, _TINY = 1e-12, 1e-300  # ratios of power lie above it, and below one over it
-_PART_BYTES = 4 * 2**26  # of a part of fields of many cells, whose simulations go to threads
+_PART_BYTES = 4 * 2**26  # of a part of fields of many cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +189,7 @@ def measured(
             "fields",
             recipe.scores,
             n_bytes=_PART_BYTES if coarse else 0,
+            apart=coarse,
             extra=lambda where: {
                 "own": {name: cut(region, where) for name, region in own.items() if coarse}
             },
@@ -296,10 +297,13 @@ class _Recipe:
         return joined(self._scores(block, own) for block in blocks)
 
     def _each_of_many(self, sims: Simulations, own: Mapping[str, Region]) -> Results:
-        """Return the scores of fields of many cells, simulations on threads of their own."""
-        pieces = passes.pieces(sims, check_points=False)
-        blocks = [block for piece in pieces for block in piece.blocks(n_bytes=1)]
-        n_each = max(1, threads.n_allowed() // len(blocks))
+        """Return the scores of fields of many cells, simulations on threads of their own.
+
+        Each is read alone, so that files which hold one each are mapped and not copied.
+        """
+        pieces = passes.pieces(sims, n_bytes=1, check_points=False)
+        blocks = (block for piece in pieces for block in piece.blocks(n_bytes=1))
+        n_each = max(1, threads.n_allowed() // sims.n_sims)
         return joined(threads.mapped(lambda block: self._of_many(block, own, n_each), blocks))
 
     def _of_many(self, block: Block, own: Mapping[str, Region], n_threads: int) -> Results:
