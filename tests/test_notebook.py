@@ -178,8 +178,9 @@ def _printed(cell):
     return "".join(out["text"] for out in cell.outputs if out.get("name") == "stdout")
 
 
-def test_the_notebook_of_a_tutorial_runs_and_prints_what_its_page_shows(folder):
+def test_the_notebook_of_a_tutorial_runs_and_prints_what_its_page_shows(folder, monkeypatch):
     """The page has the same code, which is run here alone, and whose outputs it shows."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR")  # which kernels are compiled is no matter here
     notebook = nbformat.read(PAGE.with_suffix(".ipynb"), as_version=4)
     nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute(cwd=str(folder))
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]

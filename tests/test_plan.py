@@ -25,7 +25,7 @@ class TestPlan:
 
     @pytest.mark.parametrize("error", ["bias", "width"])
     def test_a_smaller_error_never_needs_fewer_simulations(self, error):
-        sizes = np.linspace(0.5, 0.1, 17)
+        sizes = np.linspace(0.5, 0.1, 9)
         plans = (tarpon.plan(1, **{error: size}, n_draws=20, rng=3) for size in sizes)
         needed = [plan.n_sims[20] for plan in plans]
         assert needed == sorted(needed)
@@ -65,7 +65,7 @@ class TestPlan:
 
 
 class TestMoreIsNeverCheaper:
-    sizes, powers, levels = (0.1, 0.15, 0.3, 0.5), (0.5, 0.9, 0.99), (0.01, 0.2)
+    sizes, powers, levels = (0.1, 0.15, 0.5), (0.5, 0.99), (0.01, 0.2)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("error", ["bias", "width"])
@@ -77,7 +77,7 @@ class TestMoreIsNeverCheaper:
         assert (table[1:] <= table[:-1]).all()
         assert (table[:, 1:] >= table[:, :-1]).all()
         assert (table[..., 1:] <= table[..., :-1]).all()
-        assert len(np.unique(table)) > 10
+        assert len(np.unique(table)) > 8
 
     def test_and_two_errors_need_no_fewer_than_each(self):
         alone = needed(bias=0.3), needed(width=0.1)

@@ -97,13 +97,13 @@ class TestMargins:
     @pytest.mark.slow
     @pytest.mark.parametrize("error", [{"bias": 0.4}, {"width": 1.3}, {"width": 0.7}])
     def test_false_claims_are_rare(self, error):
-        """The error equals the tolerance: in 150 studies, at most 5 % and limits of 1e-6."""
+        """The error equals the tolerance: in 100 studies, at most 5 % and limits of 1e-6."""
         n_claims, few = 0, Tolerance(0.4, 0.3, 0.5)
-        for seed in range(150):
+        for seed in range(100):
             sims, rng = study(400, **error, rng=seed), np.random.default_rng(seed)
             effects = Effects.of(sims, measure(sims), rng)
             n_claims += margins(effects, sims.names, {}, few, 0.05).within
-        assert n_claims <= binom.ppf(1 - 1e-6, 150, 0.05)
+        assert n_claims <= binom.ppf(1 - 1e-6, 100, 0.05)
 
     @pytest.mark.slow
     def test_intervals_that_are_too_short_claim_too_much(self):

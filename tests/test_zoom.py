@@ -140,10 +140,10 @@ def p_near(problem, seed, n_sims=100, n_draws=9, power=1):
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_planted")
 def test_level():
-    """At 10 % in 150 exact studies, within limits of 1e-6; the twin has inverse weights."""
+    """At 10 % in 100 exact studies, within limits of 1e-6; the twin has inverse weights."""
     problem = Ball(n_dims=2)
-    right = sum(p_near(problem, seed) <= 0.1 for seed in range(150))
-    low, high = binom.ppf([5e-7, 1 - 5e-7], 150, 0.1)
+    right = sum(p_near(problem, seed) <= 0.1 for seed in range(100))
+    low, high = binom.ppf([5e-7, 1 - 5e-7], 100, 0.1)
     assert low <= right <= high
     wrong = sum(p_near(problem, seed, power=-1) <= 0.1 for seed in range(40))
     assert wrong > binom.ppf(1 - 1e-6, 40, 0.1)

@@ -37,10 +37,10 @@ _STEPS = (300, 100)  # in full, and quick
 def lensing(lab: Lab) -> Outcome:
     """Sources of lensed galaxies, drawn with the exact and with an approximate likelihood."""
     problem = Lensing(lab.prior, noise=_NOISE)
-    theta, x = problem.simulate(lab.size(500, 100), np.random.default_rng(lab.seed))
+    theta, x = problem.simulate(lab.size(500, 60), np.random.default_rng(lab.seed))
     sampler = problem.sampler(*_SAMPLERS, n_steps=lab.size(*_STEPS), device=device(lab))
     folder = lab.out / ".lensing"
-    draws = chained(lab, sampler, x, lab.size(1000, 40), folder)
+    draws = chained(lab, sampler, x, lab.size(1000, 30), folder)
     studies = {name: as_fields(one, theta, x, sampler.device) for name, one in draws.items()}
     results = {
         name: tarp(sims, reference=Prior(problem.prior), rng=lab.seed)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _STEPS = (10, 14, 20, 30, 100, 300, 1000)
-_FEW_STEPS = (10, 20, 100)  # of a quick run
+_FEW_STEPS = (20, 100)  # of a quick run
 _TOO_FEW, _ENOUGH = 20, 100
 _N_SIMS, _N_DRAWS = (400, 100), 50  # in full, and quick
 _SHAPE = (N_SIDE, N_SIDE)
