@@ -301,7 +301,7 @@ def test_products_are_those_of_their_definition(n_threads, monkeypatch):
     sums = {name: np.ones((50, *shape), "f4") for name, shape in shapes.items()}
     products.add(sums, t, slots, found, np.array([0, 1, 2]), np.array([0.7, -0.4]))
     t = t[np.arange(21), slots].astype(float)  # (n_rows, n_sims, n_chosen)
-    both, a, b = np.einsum("bik,bim->bikm", t, t), *np.triu_indices(3)
+    both, a, b = np.einsum("bik,bim->bikm", t, t), [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]
     cubes = np.einsum("bikm,bin->bkmn", both, t)
     wanted = {
         "data": np.einsum("bik,if->bkf", t, found.values),
@@ -654,7 +654,7 @@ class ByHand:
         widths = (self.widths * self.gauge[:, None] ** 2)[..., self.chosen]
         f, means, n = self.features, self.features.means[:, self.chosen], len(self.chosen)
         leading = f.leading[: products.most_leading(n)]
-        pairs = [(k, m) for k in range(n) for m in range(k, n)]
+        pairs = [(k, k) for k in range(n)] + [(k, m) for k in range(n) for m in range(k + 1, n)]
         triples = [(k, m, o) for k in range(n) for m in range(k, n) for o in range(m, n) if k < o]
         sums = {
             "data": np.zeros((self.n_rows, n, f.values.shape[1])),

@@ -24,7 +24,7 @@ from ..simulations.blocks import Block
 from . import outliers, waves
 from .features import Features, features
 from .labellings import MOST_CHOSEN, Part, Plants
-from .products import PRODUCTS, apart
+from .products import PRODUCTS
 from .products import pairs as both
 from .statistics import any_of, log_mean_exp, log_ratio, standardise
 from .swaps import Sums, swap
@@ -202,8 +202,8 @@ def families(sums: Sums, by_product: dict[str, Floats] | None = None) -> dict[st
 def moment_families(sums: Sums) -> dict[str, Floats]:
     """Return the statistics made of moments alone, one per row: logarithms of ratios."""
     moments, n_rows = sums.moments, sums.n_rows
-    single = log_ratio(moments["marginals"])
-    whole = standardise(moments["marginals"].sum(axis=2), n_rows)
+    marginals = moments["marginals"]
+    single, whole = log_ratio(marginals), standardise(marginals.sum(axis=2), n_rows)
     centre, draws, points = (moments[name][..., 0] for name in ("centre", "draws", "points"))
     scale = standardise(whole[:, 1] + centre[:, 0] + points[:, 1], n_rows)
     families = {
@@ -232,12 +232,14 @@ def moment_families(sums: Sums) -> dict[str, Floats]:
         beyond = moments["outliers"]
         families["outliers"] = any_of(beyond[:, 0], beyond[:, 1])
     if "values" in moments:
-        families["values"] = any_of(moments["values"][:, 0], moments["values"][:, 1])
+        shares = moments["values"]
+        families["values"] = any_of(shares[:, 0], shares[:, 1])
     for name in moments.keys() & FIELDS.keys():
         shifts = moments[name][:, 0]
         families[name] = any_of(shifts, standardise(shifts.sum(axis=1), n_rows))
     if "maps" in moments:
-        families["maps"] = any_of(moments["maps"][:, 0], moments["maps"][:, 1])
+        cells = moments["maps"]
+        families["maps"] = any_of(cells[:, 0], cells[:, 1])
     for name in sums.own:
         families[name] = log_mean_exp(log_ratio(moments[name]).sum(axis=1))
     return {name: host(values) for name, values in families.items()}
@@ -258,9 +260,8 @@ def product_families(sums: Sums) -> dict[str, Floats]:
         share = to_device_of(features.share, data)
         families["data"] = any_of(data[..., plain])
         families["data width"] = any_of(standardise(width.sum(axis=1), n_rows))
-        square = features.pairs[:, 0] == features.pairs[:, 1]
-        products = data[..., features.products]
-        families["products"] = any_of(products[..., square], products[..., ~square])
+        products, n_squares = data[..., features.products], features.n_squares
+        families["products"] = any_of(products[..., :n_squares], products[..., n_squares:])
         families["one width"] = any_of(width, along[:, 1, 0], along[:, 1, 2])
         families["all data"] = any_of(
             along[:, 0, 1],
@@ -269,16 +270,21 @@ def product_families(sums: Sums) -> dict[str, Floats]:
             dense(data[..., features.waves], share[features.waves]),
         )
     if len(sums.chosen) > 1:
-        different = apart(len(sums.chosen))
+        different = slice(len(sums.chosen), None)
         families["pairs"] = any_of(pairs[:, different])
-        off = ~np.eye(len(sums.chosen), dtype=bool)
-        families["pairs by data"] = any_of(by_data[..., different], by_own[:, off])
+        families["pairs by data"] = any_of(by_data[..., different], _off_diagonal(by_own))
     if 1 < len(sums.chosen) <= _MOST_COMBINED:
         families["combinations"] = combinations(host(sums.correlations), len(sums.chosen))
     if triples.shape[1]:
         families["triples"] = any_of(triples)
     families |= waves.families(sums.products)
     return {name: host(values) for name, values in families.items()}
+
+
+def _off_diagonal(sums: Floats) -> Floats:
+    """Return a view of what is off the diagonal of matrices, `(n_rows, n - 1, n)`."""
+    n_rows, n, _ = sums.shape
+    return sums.reshape(n_rows, -1)[:, 1:].reshape(n_rows, n - 1, n + 1)[..., :-1]
 
 
 def dense(sums: Floats, share: Floats) -> Floats:

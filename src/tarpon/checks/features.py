@@ -40,7 +40,7 @@ class Features:
         share: How much each plain feature and each wave counts where all count together.
         plain: The number of plain features: the data, or their leading principal components if
             they are many; without data, the centres of the points.
-        pairs: The two plain features of every product, `(n_products, 2)`.
+        pairs: The two plain features of every product, `(n_products, 2)`, first the squares.
         leading: The first plain features that go with a posterior mean, at most eight.
         means: The standardised centres of the points, `(n_sims, n_dims)`.
         guides: What the data say about each parameter beyond the posterior means, as far as
@@ -68,6 +68,11 @@ class Features:
     def products(self) -> slice:
         """The places of the products."""
         return slice(self.plain, self.plain + len(self.pairs))
+
+    @property
+    def n_squares(self) -> int:
+        """The number of products of a feature with itself, which are the first of them."""
+        return int((self.pairs[:, 0] == self.pairs[:, 1]).sum())
 
     def __getitem__(self, where: slice) -> "Features":
         """Return the features of some simulations."""
@@ -251,10 +256,14 @@ def _telling(plain: Floats, means: Floats) -> Ints:
 
 
 def _pairs(telling: Ints, n_products: int) -> Ints:
-    """Return all pairs of the most telling features, as many as make so many products."""
+    """Return all pairs of the most telling features, as many as make so many products.
+
+    Squares are the first of them.
+    """
     n = int((np.sqrt(8 * n_products + 1) - 1) / 2)
-    best, (first, second) = np.sort(telling[:n]), np.triu_indices(n)
-    return np.column_stack([best[first], best[second]])
+    best, (first, second) = np.sort(telling[:n]), np.triu_indices(n, 1)
+    different = np.column_stack([best[first], best[second]])
+    return np.concatenate([np.column_stack([best, best]), different])
 
 
 def _waves(plain: Floats, rng: Generator) -> tuple[Floats, Floats]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from .._base.arrays import double, host, in_order, kind, namespace, to_device_of
+from .._base.arrays import double, host, in_order, kind, namespace, single, to_device_of
 from .._base.types import Array, Floats, Ints
 from ..simulations import lattices
 from ..simulations.blocks import Block
@@ -244,7 +244,7 @@ class _Move:
         effects = self.planted.effects(values, self.sums.n_rows, self.sums.n_plays)
         effect = to_device_of(self.weights, values) @ effects.reshape(len(effects), -1)
         effect = effect.reshape(len(self.weights), 1, *effects.shape[1:])
-        moved = values[self.swaps][:, None] + effect
+        moved = values[self.swaps][:, None] + single(effect)
         rows = [values[: self.sums.n_rows], moved.reshape(-1, *values.shape[1:])]
         return namespace(values).concatenate(rows)
 

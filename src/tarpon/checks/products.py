@@ -67,14 +67,14 @@ def most_leading(n_chosen: int) -> int:
 
 
 def pairs(n_chosen: int) -> Ints:
-    """Return the two parameters of all pairs, each with itself among them, `(n_pairs, 2)`."""
-    return np.column_stack(np.triu_indices(n_chosen))
+    """Return the two parameters of all pairs, `(n_pairs, 2)`: first those of one with itself."""
+    alone, apart = np.arange(n_chosen), np.triu_indices(n_chosen, 1)
+    return np.concatenate([np.column_stack([alone, alone]), np.column_stack(apart)])
 
 
 def apart(n_chosen: int) -> Ints:
     """Return which of all pairs are of two different parameters."""
-    first, second = pairs(n_chosen).T
-    return np.flatnonzero(first < second)
+    return np.arange(n_chosen, len(pairs(n_chosen)))
 
 
 def triples(n_chosen: int) -> Ints:

@@ -70,9 +70,13 @@ def log_ratio(z: Floats) -> Floats:
     .. math:: \log \frac{0.7\, N(z; 0, 1) + 0.3\, N(z; 0, 1 + 10)}{N(z; 0, 1)}
     """
     xp = arrays.namespace(z)
-    slab = _LOG_SLAB + _SLAB * arrays.double(z) ** 2
+    slab = arrays.double(z) ** 2
+    slab *= _SLAB
+    slab += _LOG_SLAB
     # Beyond 50 the spike does not count, and the exponential would end up infinite.
-    return xp.where(slab > 50, slab, xp.log(_SPIKE + xp.exp(slab.clip(max=50))))
+    ratio = xp.exp(slab.clip(max=50))
+    ratio += _SPIKE
+    return xp.where(slab > 50, slab, xp.log(ratio))
 
 
 def log_mean_exp(logs: Floats) -> Floats:

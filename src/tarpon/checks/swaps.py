@@ -13,7 +13,7 @@ one look-up per simulation and score, and no more than a block of ranks is ever 
 """
 
 from collections import UserDict
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -68,7 +68,7 @@ class Sums:
     n_rows: int
     n_plays: int
     own: dict[str, str]
-    moments: Results
+    moments: Mapping[str, Array]
     along: Floats
     products: MutableMapping[str, Array]
     ties: Floats
@@ -82,16 +82,17 @@ class Sums:
     def on_host(self) -> "Sums":
         """Return the same sums as NumPy arrays."""
         return replace(
-            self.with_rows(arrays.host),
+            self,
+            moments=_OnHost(self.moments),
             products=_OnHost(self.products),
-            correlations=arrays.host(self.correlations),
+            **{name: arrays.host(vars(self)[name]) for name in ("along", "ties", "correlations")},
         )
 
     def with_rows(self, change: Callable[[Array], Array]) -> "Sums":
         """Return the sums with other rows of what is summed in all rows, planted ones too."""
         return replace(
             self,
-            moments={name: change(values) for name, values in self.moments.items()},
+            moments=_Changed(self.moments, change),
             along=change(self.along),
             ties=change(self.ties),
         )
@@ -103,6 +104,23 @@ def _part_bytes(sums: int) -> int:
     Sums of many parameters are large: then there are few parts, since each has sums of its own.
     """
     return sums * (_DATA_PER_SUM if sums < _LARGE_SUMS else _DATA_PER_LARGE_SUM)
+
+
+@dataclass(frozen=True, eq=False)
+class _Changed(Mapping[str, Array]):
+    """Arrays that are changed when they are asked for, so that memory holds few of them."""
+
+    arrays: Mapping[str, Array]
+    change: Callable[[Array], Array]
+
+    def __getitem__(self, name: str) -> Array:
+        return self.change(self.arrays[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
 
 
 class _OnHost(UserDict[str, Array]):
