@@ -213,4 +213,6 @@ def exact(theta: Array, dtype: np.dtype[Any]) -> Array:
     """Return NumPy truths in the given type if that is exact, otherwise in double precision."""
     with np.errstate(over="ignore", invalid="ignore"):
         same = theta.astype(dtype)
-    return same if np.array_equal(same, theta, equal_nan=True) else theta.astype(np.float64)
+    if theta.dtype == dtype or np.array_equal(same, theta, equal_nan=True):
+        return same
+    return theta.astype(np.float64)

@@ -90,7 +90,7 @@ def pooled_scores(
     """
     columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
     if not _ranks.are_worth_kernels(scores.size):
-        return _few_swaps.rank(columns, np.ones((len(scores), n_points)), played, table)
+        return _rank_few(columns, np.ones((len(scores), n_points)), played, table)
     from . import _swap_kernels
 
     found, tied = np.empty(scores.shape, np.float32), np.zeros(scores.shape[:2], np.int32)
@@ -109,6 +109,22 @@ def pooled_scores(
             _swap_kernels.rank_ordered(part, order, played[at], *more)
 
     _over_sims(run, scores, 16 * scores.nbytes)
+    return found, tied
+
+
+def _rank_few(columns: Array, weights: Array, played: Array, table: Array) -> tuple[Array, Array]:
+    """Rank points by NumPy, of some simulations at a time; the arguments are those of `rank`."""
+    n_sims, n_scores, n_all = columns.shape
+    found, tied = (
+        np.empty((n_sims, n_all, n_scores), np.float32),
+        np.empty((n_sims, n_all), np.int32),
+    )
+
+    def run(at: slice) -> None:
+        some = columns[at], weights[at], played[at]
+        found[at], tied[at] = _few_swaps.rank(*some, table)
+
+    _over_sims(run, columns, 16 * columns.nbytes)
     return found, tied
 
 
@@ -180,7 +196,7 @@ def weighted_scores(
     """
     columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
     if scores.size < _FEW_RANKED:
-        return _few_swaps.rank(columns, weights, played, table)
+        return _rank_few(columns, weights, played, table)
     from . import _swap_kernels
 
     found, tied = np.empty(scores.shape, np.float32), np.zeros(scores.shape[:2], np.int32)
