@@ -88,18 +88,17 @@ def pooled_scores(
         The numbers that stand for the ranks, of the shape of `scores`; and the number of scores
         in which each point is tied, of shape `(n_sims, n_all)`.
     """
-    columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
     if not _ranks.are_worth_kernels(scores.size):
-        return _rank_few(columns, np.ones((len(scores), n_points)), played, table)
+        return _rank_few(scores, np.ones((len(scores), n_points)), played, table)
     from . import _swap_kernels
 
     found, tied = np.empty(scores.shape, np.float32), np.zeros(scores.shape[:2], np.int32)
     played, table = np.ascontiguousarray(played), np.ascontiguousarray(table)
     n_bits = played.shape[1].bit_length()
-    short = columns.dtype == np.float32 and n_points << n_bits <= _PLACES
+    short = _comparable(scores.dtype) == np.float32 and n_points << n_bits <= _PLACES
 
     def run(at: slice) -> None:
-        part, more = columns[at], (table, found[at], tied[at])
+        part, more = _columns(scores[at]), (table, found[at], tied[at])
         if short:
             bits, keys = _packed(part, played[at], n_bits)
             keys.sort(axis=2)
@@ -112,20 +111,21 @@ def pooled_scores(
     return found, tied
 
 
-def _rank_few(columns: Array, weights: Array, played: Array, table: Array) -> tuple[Array, Array]:
-    """Rank points by NumPy, of some simulations at a time; the arguments are those of `rank`."""
-    n_sims, n_scores, n_all = columns.shape
-    found, tied = (
-        np.empty((n_sims, n_all, n_scores), np.float32),
-        np.empty((n_sims, n_all), np.int32),
-    )
+def _rank_few(scores: Array, weights: Array, played: Array, table: Array) -> tuple[Array, Array]:
+    """Rank all points by NumPy; the arguments are those of `weighted_scores`."""
+    found, tied = np.empty(scores.shape, np.float32), np.empty(scores.shape[:2], np.int32)
 
     def run(at: slice) -> None:
-        some = columns[at], weights[at], played[at]
+        some = _columns(scores[at]), weights[at], played[at]
         found[at], tied[at] = _few_swaps.rank(*some, table)
 
-    _over_sims(run, columns, 16 * columns.nbytes)
+    _over_sims(run, scores, 16 * scores.nbytes)
     return found, tied
+
+
+def _columns(scores: Array) -> Array:
+    """Return scores `(n_sims, n_all, n_scores)` as columns that can be compared."""
+    return np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
 
 
 def _packed(columns: Array, played: Array, n_bits: int) -> tuple[Array, Array]:
@@ -194,22 +194,21 @@ def weighted_scores(
         The numbers that stand for the levels, of the shape of `scores`; and the number of scores
         in which each point is tied with another of positive weight, of shape `(n_sims, n_all)`.
     """
-    columns = np.ascontiguousarray(scores.swapaxes(1, 2), dtype=_comparable(scores.dtype))
     if scores.size < _FEW_RANKED:
-        return _rank_few(columns, weights, played, table)
+        return _rank_few(scores, weights, played, table)
     from . import _swap_kernels
 
     found, tied = np.empty(scores.shape, np.float32), np.zeros(scores.shape[:2], np.int32)
     weights, played = np.ascontiguousarray(weights), np.ascontiguousarray(played)
     table = np.ascontiguousarray(table)
 
-    def run(first: int, last: int) -> None:
-        at = slice(first, last)
-        order = np.argsort(columns[at, :, : weights.shape[1]], axis=2, kind="stable")
+    def run(at: slice) -> None:
+        columns = _columns(scores[at])
+        order = np.argsort(columns[:, :, : weights.shape[1]], axis=2, kind="stable")
         more = weights[at], played[at], table, found[at], tied[at]
-        _swap_kernels.rank_weighted(columns[at], order, *more)
+        _swap_kernels.rank_weighted(columns, order, *more)
 
-    over_ranges(run, len(scores), 16 * scores.nbytes)
+    _over_sims(run, scores, 16 * scores.nbytes)
     return found, tied
 
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from .._base.arrays import double, host, kind, power_of_two
+from .._base import threads
+from .._base.arrays import host, kind, power_of_two
 from .._base.types import Array, Floats
 
 _FEW = 128  # points that show whether a parameter is discrete
@@ -28,17 +29,30 @@ def discrete(points: Array, there: Array | None = None) -> Array:
     """
     if kind(points) != "f":
         return np.ones(tuple(points.shape[1:]), dtype=bool)
-    precision = float(np.finfo(host(points[:0]).dtype).eps)
-    some = np.array(host(double(points[:_FEW])))
+    some = host(points[:_FEW])
+    found = np.empty(some.shape[1:], dtype=bool)
+
+    def run(first: int, last: int) -> None:
+        sims = np.s_[:, first:last]
+        known = None if there is None else there[:_FEW][sims]
+        found[first:last] = _discrete(some[sims], known)
+
+    threads.over_ranges(run, some.shape[1], 64 * some.nbytes)
+    return found
+
+
+def _discrete(points: Array, there: Array | None) -> Array:
+    """Return the same of a few points, all of which are looked at."""
+    precision = float(np.finfo(points.dtype).eps)
+    some = np.array(points, dtype=float)
     some /= power_of_two(abs(some).max(axis=0, initial=0.0))
     if there is not None:
-        some[~there[:_FEW]] = np.nan
+        some[~there] = np.nan
     n_points = (~np.isnan(some)).sum(axis=0)
     ordered = np.sort(some, axis=0)  # NaN come last
     n_values = 1 + (np.diff(ordered, axis=0) > 0).sum(axis=0)
     few = n_values <= np.minimum(n_points / 4, np.maximum(3, n_points / 16))
-    raw = host(points[:_FEW])
-    whole = ((raw == np.rint(raw)) & ~np.isnan(some)).sum(axis=0) > n_points / 2
+    whole = ((points == np.rint(points)) & ~np.isnan(some)).sum(axis=0) > n_points / 2
     one_sign = (ordered > 0).sum(axis=0) == n_points
     logs = np.log(np.where(one_sign, np.where(ordered > 0, ordered, np.nan), 1.0))
     return few | whole | _regular(ordered, precision) | (one_sign & _regular(logs, precision))
