@@ -20,39 +20,58 @@ def moments(
     Each point counts by its share, that of the truth first. Also the smallest and the largest of
     the draws, `(2, n_cells)`.
     """
+    n_draws = len(draws)
     for start in range(first, last, _CELLS):
         here = slice(start, min(start + _CELLS, last))
-        centre, about = mean[here], square[here]
+        point, centre, about = truth[here], mean[here], square[here]
         centre[:] = 0
         about[:] = 0
-        _add(truth[here], share[0], centre)
-        for j in range(len(draws)):
-            _add(draws[j, here], share[j + 1], centre)
-        _add_square(truth[here], share[0], centre, about)
+        _add(point, point, share[0], 0.0, centre)
+        for j in range(0, n_draws, 2):
+            k, other = _next(j, share)
+            _add(draws[j, here], draws[k, here], share[j + 1], other, centre)
+        _add_squares(point, point, share[0], 0.0, centre, about)
         ends[:, here] = draws[0, here]
-        for j in range(len(draws)):
-            _add_square(draws[j, here], share[j + 1], centre, about)
-            _widen(draws[j, here], ends[0, here], ends[1, here])
+        for j in range(0, n_draws, 2):
+            k, other = _next(j, share)
+            a, b = draws[j, here], draws[k, here]
+            _add_squares(a, b, share[j + 1], other, centre, about)
+            _widen(a, b, ends[0, here], ends[1, here])
 
 
 @compiled
-def _add(point: Array, share: float, total: Array) -> None:
-    for c in range(_index(point.size)):
-        total[c] += share * point[c]
+def _next(j: int, share: Array) -> tuple[int, float]:
+    """Return the draw after another and its share: two at a time read the totals half as often.
+
+    After the last draw follows itself, with no share.
+    """
+    if j + 2 < len(share):
+        return j + 1, share[j + 2]
+    return j, 0.0
 
 
 @compiled
-def _add_square(point: Array, share: float, centre: Array, total: Array) -> None:
-    for c in range(_index(point.size)):
-        about = point[c] - centre[c]
-        total[c] += share * about * about
+def _add(a: Array, b: Array, share_a: float, share_b: float, total: Array) -> None:
+    for c in range(_index(total.size)):
+        total[c] += share_a * a[c] + share_b * b[c]
 
 
 @compiled
-def _widen(point: Array, low: Array, high: Array) -> None:
-    for c in range(_index(point.size)):
-        low[c] = point[c] if point[c] < low[c] else low[c]
-        high[c] = point[c] if point[c] > high[c] else high[c]
+def _add_squares(
+    a: Array, b: Array, share_a: float, share_b: float, centre: Array, total: Array
+) -> None:
+    for c in range(_index(total.size)):
+        one, other = a[c] - centre[c], b[c] - centre[c]
+        total[c] += share_a * one * one + share_b * other * other
+
+
+@compiled
+def _widen(a: Array, b: Array, low: Array, high: Array) -> None:
+    for c in range(_index(low.size)):
+        least = a[c] if a[c] < b[c] else b[c]
+        most = a[c] if a[c] > b[c] else b[c]
+        low[c] = least if least < low[c] else low[c]
+        high[c] = most if most > high[c] else high[c]
 
 
 @compiled

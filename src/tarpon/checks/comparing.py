@@ -141,7 +141,7 @@ def _p_value(gain: Floats, n_flips: int, rng: np.random.Generator) -> float:
 def fingerprint(sims: Simulations) -> str:
     """Return a fingerprint of the truths, which is the same in single and double precision."""
     with np.errstate(over="ignore"):
-        return of_array(np.asarray(host(sims.theta)).astype(np.float32))
+        return of_array(np.asarray(host(sims.theta)).astype(np.float32, copy=False))
 
 
 def ranked(scores: Sequence[Scores]) -> list[int] | None:

@@ -20,7 +20,7 @@ from math import ceil
 import numpy as np
 from numpy.random import Generator
 
-from .._base import arguments, arrays
+from .._base import arguments, arrays, threads
 from .._base.arrays import Results, joined
 from .._base.types import Array, Floats, Ints
 from ..ranks import N_LEVELS
@@ -256,14 +256,21 @@ def _in_unit(sums: Results, unit: Array) -> Results:
     n_chosen = unit.shape[1]
     a, b = pairs(n_chosen).T
     k, m, n = triples(n_chosen).T
-    both = unit[:, a] * unit[:, b]
-    sums["data"] *= unit[:, :, None]
-    sums["data_width"] *= (unit * unit)[:, :, None]
-    sums["pairs"] *= both
-    sums["pairs_by_own"] *= unit[:, :, None]
-    sums["pairs_by_own"] *= unit[:, None]
-    sums["pairs_by_data"] *= both[:, None]
-    sums["triples"] *= unit[:, k] * unit[:, m] * unit[:, n]
+
+    def change(first: int, last: int) -> None:
+        own = unit[first:last]
+        some = {name: values[first:last] for name, values in sums.items()}
+        both = own[:, a] * own[:, b]
+        some["data"] *= own[:, :, None]
+        some["data_width"] *= (own * own)[:, :, None]
+        some["pairs"] *= both
+        some["pairs_by_own"] *= own[:, :, None]
+        some["pairs_by_own"] *= own[:, None]
+        some["pairs_by_data"] *= both[:, None]
+        some["triples"] *= own[:, k] * own[:, m] * own[:, n]
+
+    on_host = arrays.namespace(unit) is np
+    threads.over_ranges(change, len(unit), sum(map(np.size, sums.values())) if on_host else 0)
     return sums
 
 
