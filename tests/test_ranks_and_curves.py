@@ -1,5 +1,6 @@
 """Ranks and curves by their definitions, wherever the draws are."""
 
+import threading
 from itertools import product
 
 import numpy as np
@@ -13,6 +14,8 @@ from tarpon.engine import Unfinished
 from tarpon.metrics import L2
 from tarpon.ranks import Ranks, held, proportion
 from tarpon.regions import Balls, HalfLines, HighestDensity, Scores, Values
+from tarpon.simulations import passes
+from tarpon.simulations.stored import Stored
 
 
 def integers(n_sims=40, n_draws=9, n_dims=2, seed=0):
@@ -84,6 +87,15 @@ class TestRank:
         assert (within <= equal).all()
         for n in range(4):
             assert set(within[equal == n]) == set(range(n + 1))
+
+    def test_ranks_of_ties_take_random_numbers_and_others_do_not(self):
+        found = {"below": np.array([3, 0, 5, 1]), "equal": np.array([0, 4, 0, 2])}
+        rng, same = np.random.default_rng(0), np.random.default_rng(0)
+        ranks = ranking.broken(found, integers(), rng)
+        more = same.integers([4, 2], endpoint=True)
+        assert ranks.values.tolist() == [3, more[0], 5, 1 + more[1]]
+        assert ranks.values.dtype == np.int64
+        assert rng.bit_generator.state == same.bit_generator.state
 
     def test_rank_of_weighted_draws_is_a_level_of_the_weight_below(self):
         found = {"below": np.array([0.0, 0.25, 1.0, 0.9995]), "equal": np.array([1.0, 0.5, 0, 0])}
@@ -185,6 +197,58 @@ class TestCounts:
         assert all(one is region for one in seen)
         assert (len(seen) > 1) != at_hand
 
+    def test_stored_draws_are_counted_a_block_at_a_time(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(passes, "_BLOCK_BYTES", 2000)
+        sizes = []
+
+        def noted(part, region):
+            sizes.append(part.n_sims)
+            return {}
+
+        ranking.counts(stored(integers(), tmp_path), HalfLines(), noted)
+        assert sizes == [8] * 5
+
+    def test_threads_read_a_part_of_plain_files_each(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("TARPON_THREADS", "2")
+        monkeypatch.setattr(Stored, "plain", True)
+        sims, seen = stored(integers(), tmp_path), []
+        sims._set(_part_bytes=2000)
+
+        together = threading.Barrier(2, timeout=20)
+
+        def noted(part, region):
+            seen.append(threading.current_thread())
+            if len(seen) <= 2:
+                together.wait()
+            return {}
+
+        ranking.counts(sims, HalfLines(), noted)
+        assert len(seen) == 5
+        assert len(set(seen)) == 2
+
+    @pytest.mark.parametrize("at_hand", [True, False])
+    @pytest.mark.parametrize("make", [integers, weighted])
+    def test_draws_that_kernels_count_are_not_looked_at_before(
+        self, make, at_hand, tmp_path, monkeypatch
+    ):
+        looked = []
+        monkeypatch.setattr(passes, "refuse", lambda sims, **more: looked.append(sims))
+        for region in (HalfLines(), Scores(lambda theta, x: theta)):
+            sims = make(40, 9) if at_hand else stored(make(40, 9), tmp_path)
+            sims._known.checked = False
+            looked.clear()
+            ranking.counts(sims, region)
+            assert bool(looked) == (sims.weighted or isinstance(region, Scores))
+
+    @pytest.mark.parametrize("region", [HalfLines(), Scores(lambda theta, x: theta[..., 0])])
+    @pytest.mark.parametrize("make", [integers, weighted])
+    def test_draws_that_are_not_finite_are_refused(self, make, region):
+        sims = make(40, 9)
+        sims._known.checked = False
+        sims.samples[2, 7, 1] = np.nan
+        with pytest.raises(ValueError, match="1 of 40 simulations hold NaN"):
+            ranking.counts(sims, region)
+
     def test_counts_are_stored_by_name_and_may_be_sharded(self, tmp_path):
         sims = integers()
         sims._set(_part_bytes=2000)
@@ -275,6 +339,16 @@ class TestHeld:
     )
     def test_counts_the_first_ranks_or_those_in_the_middle(self, level, central, inside):
         assert held(self.ranks, 9, level, central=central).value == inside / 7
+
+    @pytest.mark.parametrize(("level", "central", "inside"), [(0.45, False, 2), (0.1, True, 0)])
+    def test_ranks_at_the_border_of_a_level_are_outside(self, level, central, inside):
+        assert held(self.ranks, 9, level, central=central).value == inside / 7
+
+    def test_intervals_miss_as_often_as_they_may(self):
+        few = held(self.ranks, 9, 0.5, central=False)
+        assert few == held(self.ranks, 9, 0.5, central=False, error=0.05) == proportion(4, 7)
+        assert held(self.ranks, 9, 0.5, central=False, error=0.3) == proportion(4, 7, 0.3)
+        assert few.low < proportion(4, 7, 0.3).low
 
     @pytest.mark.parametrize("n_inside", [0, 1, 30, 99, 100])
     def test_intervals_are_exact(self, n_inside):

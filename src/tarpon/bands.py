@@ -49,9 +49,9 @@ class Band:
 def p_values(ranks: Ranks) -> Floats:
     """Return the exact p-value of each score's curve, of shape `(n_scores,)`."""
     cuts = _cut_points(ranks.n_draws)
-    counts = np.cumsum(ranks.histogram().reshape(ranks.n_draws + 1, -1), axis=0)[cuts - 1]
+    counts = np.atleast_2d(ranks.histogram().T).cumsum(axis=1)[:, cuts - 1]
     tails = _Tails(ranks.n_sims, cuts, ranks.n_draws + 1)
-    return np.array([_p_value(column, tails) for column in counts.T])
+    return np.array([_p_value(one, tails) for one in counts])
 
 
 @lru_cache(maxsize=256)

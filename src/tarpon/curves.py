@@ -42,9 +42,9 @@ def bootstrap(ranks: Ranks, n: int, rng: Generator) -> Floats:
     Resampling simulations with replacement is a multinomial draw on the histogram of their
     ranks, so nothing is computed again from the draws.
     """
-    histogram = ranks.histogram().reshape(ranks.n_draws + 1, -1)
-    curves = np.zeros((n, ranks.n_draws + 2, histogram.shape[1]))
-    for k, counts in enumerate(histogram.T):
+    histograms = np.atleast_2d(ranks.histogram().T)
+    curves = np.zeros((n, ranks.n_draws + 2, len(histograms)))
+    for k, counts in enumerate(histograms):
         seen = np.flatnonzero(counts)
         drawn = rng.multinomial(ranks.n_sims, counts[seen] / ranks.n_sims, size=n)
         # Ranks that do not occur add nothing: sum over those that do, then repeat the sums.

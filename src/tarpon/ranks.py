@@ -37,9 +37,9 @@ class Ranks:
 
     def histogram(self) -> Ints:
         """Return how often each rank occurs, `(n_draws + 1,)` or `(n_draws + 1, n_scores)`."""
-        columns = self.values.reshape(self.n_sims, -1).T
+        columns = np.atleast_2d(self.values.T)
         counts = [np.bincount(column, minlength=self.n_draws + 1) for column in columns]
-        return np.stack(counts, axis=-1).reshape(self.n_draws + 1, *self.values.shape[1:])
+        return np.transpose(counts).reshape(self.n_draws + 1, *self.values.shape[1:])
 
     def pit(self, rng: Generator) -> Floats:
         """Return the ranks spread over [0, 1], uniform if and only if the ranks are."""
@@ -66,9 +66,8 @@ def broken(counts: Results, sims: Simulations, rng: Generator) -> Ranks:
     is exactly uniform, and is rounded down to one of a thousand levels.
     """
     if not sims.weighted:
-        values, equal = counts["below"].astype(np.int64), counts["equal"]
-        tied = equal > 0  # without a tie, no random number is drawn
-        values[tied] += rng.integers(equal[tied], endpoint=True)
+        # Without a tie, no random number is drawn.
+        values = counts["below"] + rng.integers(counts["equal"], endpoint=True)
         return Ranks(values, n_draws=sims.n_draws)
     u = counts["below"] + rng.uniform(size=counts["below"].shape) * counts["equal"]
     return Ranks(np.minimum((u * (N_LEVELS + 1)).astype(np.int64), N_LEVELS), n_draws=N_LEVELS)
