@@ -1,10 +1,16 @@
-"""What tests share: a cluster, p-values of every family, and whether they are uniform."""
+"""What tests share: a cluster, a device, p-values of every family, whether they are uniform."""
+
+import sys
+from functools import wraps
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
+from tarpon import backends
 from tarpon._base import threads
+from tarpon.backends import _swaps
 from tarpon.checks import families, power, statistics
 
 FALSE_ALARM = 1e-6
@@ -63,3 +69,122 @@ def not_uniform():
         return bool(((n_below < low) | (n_below > high)).any())
 
     return of
+
+
+class Elsewhere(np.lib.mixins.NDArrayOperatorsMixin):
+    """A tensor on a device, as far as the swap test knows: no array of NumPy mixes with it."""
+
+    __module__ = "torch"  # by which tensors are told
+    is_cuda, device = True, "elsewhere"
+
+    def __init__(self, numbers):
+        self.numbers = np.asarray(numbers)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=(), **more):
+        out = tuple(one.numbers for one in out)
+        with_out = {"out": out} if out else {}
+        return put(getattr(ufunc, method)(*taken(inputs), **with_out, **taken(more)))
+
+    def __array__(self, *_, **__):
+        raise TypeError("a tensor on a device cannot become an array.")
+
+    def __array_function__(self, function, *_):
+        raise TypeError(f"{function.__name__} of NumPy got a tensor on a device.")
+
+    def __getattr__(self, name):
+        found = getattr(self.numbers, name)
+        return on_device(found) if callable(found) else put(found)
+
+    def __len__(self):
+        return len(self.numbers)
+
+    def __getitem__(self, key):
+        return put(self.numbers[of_index(key)])
+
+    def __setitem__(self, key, values):
+        self.numbers[of_index(key)] = taken(values)
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return SimpleNamespace(dtype=self.dtype, numpy=self.numbers.copy)
+
+    def to(self, device, copy=False):
+        assert device == self.device
+        return self
+
+
+def put(found):
+    """Put arrays on the device, wherever they are in what a function returns."""
+    if isinstance(found, tuple | list):
+        return type(found)(map(put, found))
+    return Elsewhere(found) if isinstance(found, np.ndarray) else found
+
+
+def taken(given):
+    """Return arguments with the numbers of tensors; arrays of NumPy are refused."""
+    if isinstance(given, tuple | list):
+        return type(given)(map(taken, given))
+    if isinstance(given, dict):
+        return {name: taken(value) for name, value in given.items()}
+    if isinstance(given, np.ndarray) and given.ndim:
+        raise TypeError("numbers of NumPy cannot be computed with those of a device.")
+    return given.numbers if isinstance(given, Elsewhere) else given
+
+
+def of_index(key):
+    """Return an index: tensors may be indexed with arrays of NumPy."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return tuple(part.numbers if isinstance(part, Elsewhere) else part for part in parts)
+
+
+def on_device(function):
+    """Return a function of NumPy as one of tensors, which calls others with tensors."""
+
+    @wraps(function)
+    def wrapped(*args, **more):
+        return put(function(*taken(args), **taken(more)))
+
+    return wrapped
+
+
+class Torch:
+    """The functions of NumPy, on the device."""
+
+    float32, float64 = np.float32, np.float64
+    from_numpy = staticmethod(Elsewhere)
+
+    def zeros(self, shape, dtype, device):
+        assert device == Elsewhere.device
+        return Elsewhere(np.zeros(shape, dtype))
+
+    def __getattr__(self, name):
+        return on_device(getattr(np, name))
+
+
+class OnDevice:
+    """The functions of the swap test, on the device."""
+
+    def over_rows(self, run, values, slots, n_numbers):
+        _swaps.over_rows(
+            lambda rows, sims, some: run(rows, sims, Elsewhere(some)),
+            *taken((values, slots)), n_numbers,
+        )  # fmt: skip
+
+    def pool(self, truths, draws, place):
+        return Elsewhere(_swaps.pool(*taken((truths, draws)), place))
+
+    def __getattr__(self, name):
+        return on_device(getattr(_swaps, name))
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Return a function that puts arrays on a device, where NumPy computes in place of torch."""
+    swaps = backends.swaps
+    monkeypatch.setitem(sys.modules, "torch", Torch())
+    monkeypatch.setattr(
+        backends, "swaps", lambda a: OnDevice() if isinstance(a, Elsewhere) else swaps(a)
+    )
+    return Elsewhere

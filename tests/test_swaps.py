@@ -564,6 +564,11 @@ def small(n_sims=21, n_draws=7, n_dims=3, *, seed=0, weighted=False, levels=None
     return Simulations(points[1:], points[0], **more)
 
 
+def pixels(theta, x):
+    """Return two scores of each of two indicators."""
+    return 2 * theta[..., [0, 1, 1, 2]] ** 2
+
+
 def few_parts(n_sims, n_draws, seed=1):
     scores = np.random.default_rng(seed).normal(size=(n_draws + 1, n_sims, 2))
     return {
@@ -613,6 +618,11 @@ class ByHand:
                 self.along_of[where, 2] = np.log(sd(block.points[:, i].astype(float), weights))
                 for name, part in parts.items():
                     scores = part.region.scores(block)[:, i]
+                    if not part.ranked:
+                        none = np.zeros((self.n_rows, 2, scores.shape[1] // 2))
+                        sums = self.moments.setdefault(name, none)
+                        sums += scores[slots[:, i]].reshape(none.shape)
+                        continue
                     if name == "total":
                         same = scores.ravel() == scores.ravel()[block.truth[i]]
                         heavy = np.ones(len(same)) if weights is None else weights
@@ -722,12 +732,12 @@ SMALL = {
 @pytest.mark.parametrize("block_bytes", [1500, 10**6], ids=["blocks", "one block"])
 @pytest.mark.parametrize("sims", SMALL.values(), ids=SMALL)
 class TestSumsByHand:
-    def sums(self, sims, block_bytes, monkeypatch, chosen=(0, 2)):
+    def sums(self, sims, block_bytes, monkeypatch, chosen=(0, 2), **more):
         monkeypatch.setattr(labellings, "_BLOCK_BYTES", block_bytes)
         if block_bytes < 10**6:  # a few rows and simulations at a time, the last ones fewer
             monkeypatch.setattr(_swaps, "_SIMS_CACHED", 4)
             monkeypatch.setattr(_swaps, "_CACHED", 200)
-        chosen, parts = np.array(chosen), few_parts(sims.n_sims, sims.n_draws)
+        chosen, parts = np.array(chosen), few_parts(sims.n_sims, sims.n_draws) | more
         found = few_features(sims, len(chosen))
         given = sims, parts, found, chosen
         sums = swaps.swap(*given, n_swaps=9, rng=np.random.default_rng(7))
@@ -745,6 +755,30 @@ class TestSumsByHand:
         known = standard(marginals) if sims.weighted else marginals / np.sqrt(21)
         known[:, 0] *= wanted.gauge
         np.testing.assert_allclose(found.moments["marginals"], known, atol=1e-3)
+
+    @pytest.mark.parametrize("size", [1.0, 1e-2, 1e-5])
+    def test_sums_of_scores_that_are_not_ranked_by_hand(
+        self, sims, block_bytes, size, monkeypatch
+    ):
+        def biases_and_squares(theta, x):
+            return np.concatenate([size * theta, (size * theta) ** 2], axis=-1)
+
+        def counts(theta, x):
+            return np.concatenate([theta > 0, np.ones_like(theta), abs(theta), theta], axis=-1)
+
+        more = {name: Part(Scores(counts), ranked=False) for name in ("values", "outliers")}
+        more |= {"maps": Part(Scores(biases_and_squares), ranked=False)}
+        found, wanted = self.sums(sims, block_bytes, monkeypatch, **more)
+        for name in ("values", "outliers"):
+            sums = wanted.moments[name]
+            variance = sums[:, 0].var(axis=0)  # that of a number of truths
+            assert sorted(variance > 0) == [False] * 3 + [True] * 3
+            rare = np.sqrt(variance / (variance + 3))
+            np.testing.assert_allclose(found.moments[name], rare * standard(sums), atol=1e-3)
+        bias, square = wanted.moments["maps"].swapaxes(0, 1)
+        scatter = np.maximum(square.mean(axis=1, keepdims=True) / 21, 1e-6)
+        maps = np.stack([bias / np.sqrt(scatter), square], axis=1)
+        np.testing.assert_allclose(found.moments["maps"], standard(maps), atol=2e-3)
 
     def test_sums_along_numbers_of_a_parameter_by_hand(self, sims, block_bytes, monkeypatch):
         found, wanted = self.sums(sims, block_bytes, monkeypatch)
@@ -825,7 +859,12 @@ def test_totals_are_the_same_after_they_were_packed():
         ranks=[{"score: a/b": np.arange(2)}, {"score: a/b": np.arange(3)}],
         measured=[{"ranks/x": np.ones(1)}, {"ranks/x": np.zeros(1)}],
     )
-    again = labellings.Totals.unpacked(totals.packed())
+    packed = totals.packed()
+    assert packed.keys() == {
+        *("moments/score: a/b", "moments/ranks", "products/along"),
+        *("ranks/score: a/b", "measured/ranks/x"),
+    }
+    again = labellings.Totals.unpacked(packed)
     for name in ("moments", "products"):
         ours, wanted = getattr(again, name), getattr(totals, name)
         assert list(ours) == list(wanted)
@@ -833,6 +872,121 @@ def test_totals_are_the_same_after_they_were_packed():
     ((ranks,), (measured,)) = again.ranks, again.measured
     assert ranks["score: a/b"].tolist() == [0, 1, 0, 1, 2]
     assert measured["ranks/x"].tolist() == [1, 0]
+    assert totals.joined_measured()["ranks/x"].tolist() == [1, 0]
+
+
+def test_sums_from_a_folder_are_added_where_the_others_are(elsewhere):
+    totals, others = labellings.Totals({"total": elsewhere(np.ones(2))}), np.array([1, 3])
+    totals.add(labellings.Totals({"total": others}, {"ties": others}))
+    assert isinstance(totals.moments["total"], elsewhere)
+    assert totals.moments["total"].tolist() == [2, 4]
+    assert totals.products["ties"].tolist() == [1, 3]
+
+
+def test_width_is_that_of_the_squared_normal_score_and_one():
+    table = statistics.components(30)
+    of_square, of_one = labellings.Recipe(table, np.arange(2), 5, 0, None, None).width
+    np.testing.assert_allclose(of_square * table[:, 0] ** 2 + of_one, table[:, 1], atol=1e-5)
+
+
+class TestMemory:
+    """What sums of three parameters take, added up by hand."""
+
+    # The products of 3 parameters with 41 features (3 plain, 6 products, 32 waves), with the 3
+    # plain ones, of the 6 pairs, by own means, of the pairs with 3 leading ones, of the 7
+    # triples, and the waves of one and of two.
+    n_products = 3 * 41 + 3 * 3 + 6 + 3 * 3 + 3 * 6 + 7 + 3 * 8 + 3 * 3 * 3
+    # Moments of 10 scores, bias and width along 3 ways, ties.
+    n_moments = 4 * 10 + 2 * 3 * 3 + 1
+
+    def said(self, monkeypatch, *given):
+        said = []
+        monkeypatch.setattr(labellings.arguments, "affordable", lambda *told: said.extend(told))
+        labellings.affordable_swaps(*given)
+        return said
+
+    def test_sizes_of_sums_of_few_parameters(self):
+        assert labellings.most_sums(3) == products.Sizes(3, 3 + 6 + 32, 3, 3)
+        x = np.zeros((21, 2, 4))
+        assert labellings.most_sums(3, x) == products.Sizes(3, 8 + 36 + 32, 8, 8)
+        assert labellings.most_sums(1, x).n_leading == 0
+        assert labellings.most_sums(200).n_chosen == 128
+
+    def test_sums_that_are_planted_have_no_products(self):
+        sizes = labellings.most_sums(3)
+        n_bytes = labellings.sums_bytes(100, 130, 3, sizes)
+        assert n_bytes == 4 * (130 * self.n_moments + 100 * self.n_products)
+
+    @pytest.mark.parametrize(("block_bytes", "n_labels"), [(2**25, 21), (1600, 8)])
+    def test_bytes_of_a_swap_by_hand(self, block_bytes, n_labels, monkeypatch):
+        monkeypatch.setattr(labellings, "_BLOCK_BYTES", block_bytes)
+        n_bytes, what, _ = self.said(monkeypatch, 1000, small(), 3)
+        each = 4 * (self.n_moments + self.n_products)
+        assert n_bytes == 1000 * (3 * each + 20 * n_labels + 600)
+        assert what == "`n_swaps` = 1000"
+        sims = Simulations(small().samples, small().theta, x=np.zeros((21, 2, 4)))
+        more = 3 * 35 + 3 * 5 + 5 * 6  # features, plain ones and leading ones
+        assert self.said(monkeypatch, 1000, sims, 3)[0] - n_bytes == 1000 * 3 * 4 * more
+
+    def test_too_many_swaps_are_refused(self, monkeypatch):
+        monkeypatch.setattr(labellings.arguments, "memory", lambda: 1000)
+        message = (
+            r"^`n_swaps` = 1000 would take about 4\.4 MB of memory, and 500 B may be used\. "
+            r"The smallest p-value is 1 / \(n_swaps \+ 1\), so 9999 are enough for most levels: "
+            r"ask for fewer\.$"
+        )
+        with pytest.raises(ValueError, match=message):
+            labellings.affordable_swaps(1000, small(), 3)
+
+
+class TestEnough:
+    @pytest.mark.parametrize(("n_sims", "n_draws"), [(1, 5), (2, 4), (1, 100), (100, 4)])
+    def test_too_few_simulations_or_draws_are_refused(self, n_sims, n_draws):
+        message = (
+            "`check` needs at least 2 simulations of 5 draws, but got "
+            f"{n_sims} of {n_draws}. Use `sbc` or `tarp`, which work with one."
+        )
+        with pytest.raises(ValueError) as refused:  # noqa: PT011
+            swaps.needs_at_least(n_sims, n_draws)
+        assert str(refused.value) == message
+
+    def test_just_enough_simulations_and_draws_are_taken(self):
+        swaps.needs_at_least(2, 5)
+
+    @pytest.mark.parametrize(
+        ("level", "n_at_level", "fewest"),
+        [
+            *((0.05, 1, 19), (0.05, 2, 39), (0.3, 1, 3), (0.9, 1, 1), (1.0, 1, 1)),
+            *((0.4, 1, 2), (1 / 49, 1, 48), (1e-30, 1, 10**18 - 1)),
+            (1 / (20 + 3e-10), 1, 19),  # what rounding may have done does not count
+        ],
+    )
+    def test_fewest_swaps_make_the_level(self, level, n_at_level, fewest):
+        assert swaps.fewest_swaps(level, n_at_level) == fewest
+        if n_at_level == 1:
+            assert swaps.fewest_swaps(level) == fewest
+
+    @pytest.mark.parametrize("n_swaps", [0, 18])
+    def test_swaps_that_cannot_reach_the_level_are_refused(self, n_swaps):
+        assert swaps.enough_swaps(19, 0.05) == 19
+        message = (
+            f"`n_swaps` must be at least 19 at level 0.05, but got {n_swaps}: "
+            "the p-value is never below 1 / (n_swaps + 1)."
+        )
+        with pytest.raises(ValueError) as refused:  # noqa: PT011
+            swaps.enough_swaps(n_swaps, 0.05)
+        assert str(refused.value) == message
+
+    def test_negative_numbers_of_swaps_are_refused(self):
+        with pytest.raises(ValueError, match="^`n_swaps` must be at least 0, but got -1"):
+            swaps.enough_swaps(-1, 0.05)
+
+
+def test_rare_truths_count_less():
+    """A variance of 3 counts half, and what never varies not at all."""
+    counts = np.array([[0.0, 1.0, 5.0], [2 * np.sqrt(3), 1.0, 6.0]])
+    wanted = np.sqrt([0.5, 0.0, 0.25 / 3.25])
+    np.testing.assert_allclose(swaps._frequent(counts), wanted)
 
 
 def test_scores_of_the_users_own_are_known_by_their_names():
@@ -1015,6 +1169,33 @@ def test_sums_on_the_host_are_the_same():
             assert there is here
         elif not isinstance(here, dict):
             np.testing.assert_array_equal(there, here)
+
+
+@pytest.mark.parametrize("n_block", [4, 32])
+@pytest.mark.parametrize("sims", SMALL.values(), ids=SMALL)
+def test_sums_stay_where_the_samples_are(sims, n_block, elsewhere, monkeypatch):
+    """A stand-in for a device finds what would end up in two places."""
+    monkeypatch.setattr(labellings, "_BLOCK_BYTES", n_block * 8 * 8 * 3)
+    chosen, found = np.array([0, 2]), few_features(sims, 2)
+    parts = few_parts(21, 7) | {"added": Part(Scores(pixels), ranked=False)}
+
+    def swap(sims):
+        rng = np.random.default_rng(7)
+        return swaps.swap(sims, parts, found, chosen, n_swaps=9, rng=rng, plants=Moved(0.5))
+
+    wanted, there = swap(sims), Simulations(*(sims.samples, sims.theta))
+    there._set(
+        samples=elsewhere(sims.samples), theta=elsewhere(sims.theta),
+        log_weights=sims.log_weights, log_weights_theta=sims.log_weights_theta,
+    )  # fmt: skip
+    there._known.checked = True
+    sums = swap(there)
+    assert all(isinstance(one, elsewhere) for one in every_sum(sums).values())
+    host = sums.on_host()
+    for name, one in every_sum(host).items():
+        np.testing.assert_allclose(one, every_sum(wanted)[name], atol=1e-5, err_msg=name)
+    assert all(isinstance(one, np.ndarray) for one in vars(host).values() if hasattr(one, "ndim"))
+    np.testing.assert_array_equal(host.ranks["total"], wanted.ranks["total"])
 
 
 class TestRanksOfTruths:

@@ -298,7 +298,7 @@ def needs_at_least(n_sims: int, n_draws: int) -> None:
 
 def fewest_swaps(level: float, n_at_level: int = 1) -> int:
     """Return the number of swaps of which `n_at_level`, the truths among them, make the level."""
-    return max(ceil(min(round(n_at_level / level, 9), 1e18)) - 1, 1)
+    return max(ceil(min(round(n_at_level / level, 9), 10**18)) - 1, 1)
 
 
 def enough_swaps(n_swaps: int, level: float) -> int:
