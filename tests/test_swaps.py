@@ -978,7 +978,7 @@ class TestEnough:
         assert str(refused.value) == message
 
     def test_negative_numbers_of_swaps_are_refused(self):
-        with pytest.raises(ValueError, match="^`n_swaps` must be at least 0, but got -1"):
+        with pytest.raises(ValueError, match=r"^`n_swaps` must be at least 0, but got -1"):
             swaps.enough_swaps(-1, 0.05)
 
 
