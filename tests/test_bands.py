@@ -192,6 +192,11 @@ class TestProbabilities:
         found = bands._bins_inside(BINS.tails, np.array(low), np.array(high))
         assert found == pytest.approx(expected, abs=1e-14)
 
+    def test_probabilities_of_bins_are_zero_far_from_their_means(self):
+        tails = bands._Tails(100_000, np.array([3, 7]), 10)
+        for low, high in (([0, 0], [9, 100_000]), ([99_000, 0], [100_000, 100_000])):
+            assert bands._bins_inside(tails, np.array(low), np.array(high)) == 0
+
     def test_probabilities_of_bins_with_large_counts_are_binomial(self):
         tails = bands._Tails(100_000, np.array([3, 7]), 10)
         low, high = np.array([29_900, 0]), np.array([30_200, 100_000])
@@ -239,13 +244,21 @@ class TestNarrowest:
 
     @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.999])
     def test_a_search_takes_few_steps(self, confidence, monkeypatch):
-        steps, bounds = [], bands._Tails.bounds
+        steps, bounds, among = [], bands._Tails.bounds, bands._Tails.levels_between
+        n_changes = []
+
+        def levels_between(tails, wide, narrow):
+            n_changes.append(bands._changes(wide, narrow))
+            return among(tails, wide, narrow)
+
         monkeypatch.setattr(
             bands._Tails, "bounds", lambda tails, g: steps.append(g) or bounds(tails, g)
         )
+        monkeypatch.setattr(bands._Tails, "levels_between", levels_between)
         tails = bands._Tails(1000, np.arange(1, 100), 100)
         bands._narrowest(tails, bands._curve_inside, 1 - confidence)
-        assert len(steps) <= 20
+        assert len(steps) <= 12
+        assert n_changes[0] <= bands._FEW
         assert steps[:2] == [pytest.approx((1 - confidence) / 198), 2.0]
 
 
@@ -274,6 +287,15 @@ class TestTails:
             counts = np.arange(13)
             assert low[k] == counts[2 * binom.cdf(counts, 12, z) > g].min()
             assert high[k] == counts[2 * binom.sf(counts - 1, 12, z) > g].max()
+
+    @pytest.mark.parametrize(("parts", "n_searches"), [((3, 7, 8, 12), 1), ((1, 2, 9, 14), 2)])
+    def test_bounds_that_mirror_each_other_are_searched_once(self, parts, n_searches, monkeypatch):
+        searched, first_above = [], bands._first_above
+        monkeypatch.setattr(
+            bands, "_first_above", lambda *given: searched.append(given) or first_above(*given)
+        )
+        bands._Tails(12, np.array(parts), 15).bounds(0.3)
+        assert len(searched) == n_searches
 
     def test_bounds_of_a_level_of_their_own_leave_its_count_out(self):
         for count, k in product(range(5), range(4)):
@@ -305,12 +327,40 @@ class TestPoisson:
         )
         assert probabilities.sum() == pytest.approx(1, abs=1e-14)
         assert poisson.cdf(first - 1, mean) + poisson.sf(counts[-1], mean) < 1e-17
+        if first:  # as far below the mean as above it
+            assert abs((mean - first) - (counts[-1] - mean)) <= 1
         assert len(probabilities) <= 18 * np.sqrt(mean) + 82
 
     @pytest.mark.parametrize("n", [1, 2, 10, 29, 30, 31, 100, 1000])
     def test_poisson_probability_of_the_mean_has_all_digits(self, n):
         exact = Decimal(n) ** n / Decimal(factorial(n)) * Decimal(-n).exp()
-        assert bands._poisson_at_mean(n) == pytest.approx(float(exact), rel=2e-14)
+        assert bands._poisson_at_mean(n) == pytest.approx(float(exact), rel=4e-14, abs=0)
+
+    @pytest.mark.parametrize(("direct", "n_transforms"), [(300 * 40, 1), (300 * 40 + 1, 0)])
+    def test_long_increments_are_transformed(self, direct, n_transforms, monkeypatch):
+        sizes, steps = [], np.full(40, 1 / 40)
+
+        def spectrum(mean, size):
+            sizes.append(size)
+            return np.fft.rfft(steps, size)
+
+        monkeypatch.setattr(bands, "_DIRECT", direct)
+        monkeypatch.setattr(bands, "_poisson", lambda mean: (steps, 0))
+        monkeypatch.setattr(bands, "_poisson_spectrum", spectrum)
+        found, _ = bands._add_poisson(np.ones(300), 3.25)
+        np.testing.assert_allclose(found, np.convolve(np.ones(300), steps), atol=1e-12)
+        assert sizes == [360][:n_transforms]
+
+    def test_transforms_of_real_numbers_have_a_quick_size(self, monkeypatch):
+        """Factors of 2, 3 and 5 alone are quickest, of real numbers as they are of no others."""
+        sizes, spectrum = [], bands._poisson_spectrum
+        monkeypatch.setattr(bands, "_DIRECT", 0)
+        monkeypatch.setattr(
+            bands, "_poisson_spectrum", lambda *given: sizes.append(given[1]) or spectrum(*given)
+        )
+        n_steps = len(bands._poisson(0.3)[0])
+        bands._add_poisson(np.ones(770 - n_steps + 1), 0.3)  # 770 = 2 × 5 × 7 × 11
+        assert sizes == [800]
 
     @pytest.mark.parametrize("direct", [0, 10**9], ids=["transforms", "sums"])
     @pytest.mark.parametrize(("mean", "n"), [(0.3, 300), (0.3, 630), (20.0, 300), (4000.0, 300)])

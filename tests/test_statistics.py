@@ -109,6 +109,16 @@ class TestStandardise:
             out[30:], (sums[30:] - sums[:30].mean(axis=0)) / sums[:30].std(axis=0)
         )
 
+    @pytest.mark.parametrize("more", [{}, {"copy": True}, {"copy": False}])
+    def test_sums_are_written_over_only_if_nobody_needs_them(self, more):
+        sums = 5 + 3 * np.random.default_rng(0).normal(size=(40, 2))
+        given = sums.copy()
+        wanted = (sums - sums[:30].mean(axis=0)) / sums[:30].std(axis=0)
+        out = statistics.standardise(given, 30, **more)
+        np.testing.assert_allclose(out, wanted)
+        assert (out is given) == ("copy" in more and not more["copy"])
+        np.testing.assert_array_equal(given, out if out is given else sums)
+
     def test_what_varies_no_more_than_rounding_is_zero(self):
         wave = np.array([1.0, -1.0, 1.0, -1.0, 7.0])
         sums = np.column_stack([
@@ -146,6 +156,19 @@ class TestEvidence:
         np.testing.assert_allclose(statistics.log_mean_exp(logs - 5000), expected - 5000)
 
 
+def test_statistics_stay_where_the_sums_are(elsewhere):
+    sums = 5 + 3 * np.random.default_rng(0).normal(size=(40, 2, 3))
+    for function, *given in (
+        (statistics.standardise, sums, 30),
+        (statistics.log_ratio, sums),
+        (statistics.log_mean_exp, sums),
+        (statistics.any_of, sums, sums[:, 0]),
+    ):
+        there = function(*(elsewhere(one) if np.ndim(one) else one for one in given))
+        assert isinstance(there, elsewhere)
+        np.testing.assert_array_equal(there.numbers, function(*given))
+
+
 def groups(n_rows=6, scale=1.0):
     rng = np.random.default_rng(3)
     return [scale * rng.normal(size=(n_rows, *shape)) for shape in ((5,), (3, 4), (), (1, 2, 2))]
@@ -164,6 +187,18 @@ class TestAnyOf:
         found = statistics.any_of(*z)
         assert found.dtype == np.float64
         np.testing.assert_allclose(found, np.log(np.mean(means, axis=0)), rtol=1e-5)
+
+    @pytest.mark.parametrize(("most", "n_rows"), [(1, 1), (12, 2), (13, 2), (10**6, 5)])
+    def test_a_few_rows_are_read_at_a_time(self, most, n_rows, monkeypatch):
+        sums, read = groups(5)[1][:, :2, :3], []
+        wanted, single = statistics.any_of(sums), statistics.arrays.single
+        monkeypatch.setattr(statistics, "_AT_ONCE", most)
+        monkeypatch.setattr(
+            statistics.arrays, "single", lambda some: read.append(len(some)) or single(some)
+        )
+        np.testing.assert_array_equal(statistics.any_of(sums), wanted)
+        assert sum(read) == 5
+        assert read[0] == max(read) == n_rows
 
     def test_empty_groups_say_nothing(self):
         first, second, *_ = groups()
@@ -273,6 +308,8 @@ class TestCombine:
         combined = statistics.combine(numbers, np.ones(2))
         assert combined.p_value == 1
         assert combined.single.tolist() == combined.adjusted.tolist() == [1, 1]
+        numbers[0] = 1e-9
+        assert statistics.combine(numbers, np.ones(2)).single.tolist() == [1, 1]
 
     def test_p_values_of_all_rows_are_the_ranks_of_their_totals(self):
         every = [

@@ -147,13 +147,13 @@ class _Tails:
 def _cdf(counts: Ints, n: int, share: Floats) -> Floats:
     from scipy.special import bdtr
 
-    return np.where(counts < 0, 0.0, bdtr(np.clip(counts, 0, n), n, share))
+    return np.where(counts < 0, 0.0, bdtr(np.minimum(counts, n), n, share))
 
 
 def _first_above(g: float, n: int, share: Floats) -> Ints:
     """Return, per share, the first count whose lower tail exceeds g / 2."""
     low = np.zeros(len(share), dtype=np.int64)
-    high = np.full(len(share), n, dtype=np.int64)
+    high = np.full(len(share), n)
     while (low < high).any():
         middle = (low + high) // 2
         exceeds = 2.0 * _cdf(middle, n, share) > g
@@ -231,6 +231,8 @@ def _bins_inside(tails: _Tails, low: Ints, high: Ints) -> float:
     for mean, bottom, top in zip(tails.n * tails.z, low, high, strict=True):
         steps, first = _poisson(mean)
         steps = steps[max(bottom - first, 0) : max(top + 1 - first, 0)]
+        if not len(steps):
+            return 0.0
         so_far, start = np.convolve(so_far, steps), start + max(first, bottom)
     return float(so_far[tails.n - start] / _poisson_at_mean(tails.n))
 

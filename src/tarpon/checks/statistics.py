@@ -39,7 +39,7 @@ def polynomials(table: Floats) -> Floats:
 
     Normal scores lie symmetrically about zero, so that every polynomial is even or odd.
     """
-    score = table[:, 0].astype(float)
+    score = arrays.double(table[:, 0])
     found = np.zeros((len(MOMENTS), len(MOMENTS) + 1))
     for m, moment in enumerate(table.T):
         powers = np.arange(1 - m % 2, m + 2, 2)
