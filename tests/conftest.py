@@ -92,6 +92,8 @@ class Elsewhere(np.lib.mixins.NDArrayOperatorsMixin):
         raise TypeError(f"{function.__name__} of NumPy got a tensor on a device.")
 
     def __getattr__(self, name):
+        if name.startswith("__"):  # by some of them, NumPy would get at the numbers
+            raise AttributeError(name)
         found = getattr(self.numbers, name)
         return on_device(found) if callable(found) else put(found)
 

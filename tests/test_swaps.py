@@ -756,7 +756,7 @@ class TestSumsByHand:
         known[:, 0] *= wanted.gauge
         np.testing.assert_allclose(found.moments["marginals"], known, atol=1e-3)
 
-    @pytest.mark.parametrize("size", [1.0, 1e-2, 1e-5])
+    @pytest.mark.parametrize("size", [1.0, 1e-2, 1e-4])
     def test_sums_of_scores_that_are_not_ranked_by_hand(
         self, sims, block_bytes, size, monkeypatch
     ):
@@ -987,6 +987,16 @@ def test_rare_truths_count_less():
     counts = np.array([[0.0, 1.0, 5.0], [2 * np.sqrt(3), 1.0, 6.0]])
     wanted = np.sqrt([0.5, 0.0, 0.25 / 3.25])
     np.testing.assert_allclose(swaps._frequent(counts), wanted)
+
+
+def test_products_are_brought_to_their_units_where_they_are():
+    """They are the largest of all sums: memory holds them once."""
+    sims, chosen = small(), np.array([0, 2])
+    found, rng = few_features(sims, 2), np.random.default_rng(7)
+    totals, recipe = swaps.added(sims, few_parts(21, 7), found, chosen, n_swaps=9, rng=rng)
+    sums = swaps._in_units(totals, recipe, sims, found, {})
+    for name, values in sums.products.items():
+        assert np.shares_memory(values, totals.products[name]), name
 
 
 def test_scores_of_the_users_own_are_known_by_their_names():

@@ -241,7 +241,7 @@ class Totals:
         by_sim = scores.swapaxes(0, 1)
         n_indicators = by_sim.shape[2] // 2
         sums = _zeros_unless(self.moments, name, by_sim, len(slots), 2, n_indicators)
-        both = sums.reshape(len(slots), -1)
+        both = sums.reshape(len(slots), by_sim.shape[2])
         backends.swaps(by_sim).add_values(by_sim, slots, both)
 
     def add_along(
