@@ -729,6 +729,13 @@ SMALL = {
 }
 
 
+def one_discrete():
+    """Return simulations of one discrete and two continuous parameters."""
+    samples, theta = (np.array(points) for points in (small().samples, small().theta))
+    samples[..., 0], theta[:, 0] = np.floor(samples[..., 0]), np.floor(theta[:, 0])
+    return Simulations(samples, theta)
+
+
 @pytest.mark.parametrize("block_bytes", [1500, 10**6], ids=["blocks", "one block"])
 @pytest.mark.parametrize("sims", SMALL.values(), ids=SMALL)
 class TestSumsByHand:
@@ -989,6 +996,22 @@ def test_rare_truths_count_less():
     np.testing.assert_allclose(swaps._frequent(counts), wanted)
 
 
+def test_products_of_small_blocks_are_added_together(monkeypatch):
+    monkeypatch.setattr(labellings, "_BLOCK_BYTES", 4 * 8 * 8 * 3)
+    monkeypatch.setattr(labellings, "_FEWEST_TOGETHER", 8)
+    sizes, add = [], products.add
+
+    def noted(sums, scores, *more):
+        sizes.append(len(scores))
+        add(sums, scores, *more)
+
+    monkeypatch.setattr(products, "add", noted)
+    sims = small()
+    given = sims, few_parts(21, 7), few_features(sims, 2), np.array([0, 2])
+    swaps.swap(*given, n_swaps=9, rng=np.random.default_rng(7))
+    assert sizes == [8, 8, 5]
+
+
 def test_products_are_brought_to_their_units_where_they_are():
     """They are the largest of all sums: memory holds them once."""
     sims, chosen = small(), np.array([0, 2])
@@ -1114,7 +1137,7 @@ class TestPlants:
             plants=None if by is None else Moved(by),
         )  # fmt: skip
 
-    @pytest.mark.parametrize("sims", SMALL.values(), ids=SMALL)
+    @pytest.mark.parametrize("sims", [*SMALL.values(), one_discrete()], ids=[*SMALL, "mixed"])
     def test_plants_that_change_nothing_give_the_sums_of_their_plays(self, sims):
         found = self.swap(sims, 0.0)
         assert (found.n_rows, found.n_plays) == (10, 3)

@@ -329,9 +329,7 @@ def _normal_scores(
 
     They stand for the pooled ranks of the points, one by one in the `table`.
     """
-    scores = arrays.to_device_of(
-        shapes.where_it_is("scores", region.scores(block), 1), block.points
-    )
+    scores = shapes.where_it_is("scores", region.scores(block), 1)
     n_all = len(block.points)
     if scores.shape[:1] == (block.n_points,) and block.n_points < n_all:
         # Scores that came with the draws are unknown for planted points: nothing is planted.
