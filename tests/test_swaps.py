@@ -882,6 +882,66 @@ def test_totals_are_the_same_after_they_were_packed():
     assert totals.joined_measured()["ranks/x"].tolist() == [1, 0]
 
 
+class TestRepeats:
+    """Ties of whole points say nothing, those of a discrete parameter do."""
+
+    def points(self):
+        """Return four simulations of 20 points: the first parameter of two is discrete."""
+        points = np.random.default_rng(0).normal(size=(20, 4, 2))
+        points[:, [0, 3], 0] = np.rint(6 * points[:, [0, 3], 0])
+        points[4, 1], points[6, 3] = points[3, 1], points[5, 3]  # two points repeat as a whole
+        points[[5, 6], 3, 0] = 99
+        return points
+
+    def found(self, points, there=None, played=None):
+        more = {}
+        if there is not None:
+            weights = np.where(there, 0.0, -np.inf)
+            more = {"log_weights": weights[:-1], "log_weights_theta": weights[-1]}
+        sims = Simulations(points[:-1], points[-1], **more)
+        block = replace(next(sims.blocks()), truth=np.full(4, 19))  # points stay in their order
+        given = HalfLines(), block, none_played(4).T, np.arange(1000.0)
+        _, tied = labellings._normal_scores(*given)
+        played = none_played(4).T if played is None else played
+        return tied, labellings._without_repeats(tied, block, played)
+
+    def wanted(self, points, there):
+        """Return whether the first parameter equals that of a point that is another."""
+        wanted = np.zeros((4, 20), int)
+        for i, j in np.ndindex(4, 20):
+            own, others = points[j, i], points[there[:, i], i]
+            apart = others[others[:, 1] != own[1], 0]
+            wanted[i, j] = there[j, i] and i in (0, 3) and (apart == own[0]).any()
+        return wanted
+
+    def test_repeats_of_whole_points_are_no_ties(self):
+        points = self.points()
+        tied, found = self.found(points)
+        wanted = self.wanted(points, np.ones((20, 4), bool))
+        np.testing.assert_array_equal(found, wanted)
+        assert (tied != wanted).any(axis=1).tolist() == [False, True, False, True]
+        assert not wanted[3, 5:7].any()
+
+    def test_ties_of_planted_points_are_those_of_the_points_they_replace(self):
+        played = np.array([[1, 3, 0, 5], [2, 4, 0, 7]])
+        _, found = self.found(self.points(), played=played)
+        assert found.shape == (4, 22)
+        np.testing.assert_array_equal(found[:, 20:], np.take_along_axis(found, played.T, axis=1))
+
+    def test_points_without_weight_are_no_ties(self):
+        """Most of them lie between the values of a parameter, and one at a value."""
+        points, there = self.points(), np.ones((20, 4), bool)
+        there[8:, [0, 3]] = False
+        points[8:, [0, 3], 0] += 0.37
+        points[:8, 0, 0] = [1, 2, 4, 4, 7, 11, 16, 22]
+        points[8, 0, 0] = 7
+        tied, found = self.found(points, there)
+        np.testing.assert_array_equal(found, self.wanted(points, there))
+        assert found[0].tolist() == [0, 0, 1, 1] + [0] * 16
+        assert tied[1].any()
+        assert not found[1].any()
+
+
 def test_sums_from_a_folder_are_added_where_the_others_are(elsewhere):
     totals, others = labellings.Totals({"total": elsewhere(np.ones(2))}), np.array([1, 3])
     totals.add(labellings.Totals({"total": others}, {"ties": others}))

@@ -360,7 +360,7 @@ def _without_repeats(tied: Array, block: Block, played: Ints) -> Array:
     """
     n_tied = arrays.host(tied)[:, : block.n_points]
     sims = np.flatnonzero(n_tied.any(axis=1))
-    if not len(sims) or arrays.kind(block.points) != "f":
+    if not len(sims):
         return tied
     pooled = arrays.host(block.pooled[:, sims])
     there = block.weights[:, sims] > 0 if block.weighted else None
