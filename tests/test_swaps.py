@@ -882,6 +882,33 @@ def test_totals_are_the_same_after_they_were_packed():
     assert totals.joined_measured()["ranks/x"].tolist() == [1, 0]
 
 
+def test_rows_are_changed_when_they_are_asked_for():
+    sims, asked = small(), []
+    found = swaps.swap(
+        sims, few_parts(21, 7), few_features(sims, 2), np.array([0, 2]), n_swaps=9,
+        rng=np.random.default_rng(7),
+    )  # fmt: skip
+
+    def first_three(values):
+        asked.append(values)
+        return values[:3]
+
+    fewer = found.with_rows(first_three)
+    assert list(fewer.moments) == list(found.moments)
+    assert len(fewer.moments) == 4
+    assert not any(one is values for one in asked for values in found.moments.values())
+    np.testing.assert_array_equal(fewer.moments["total"], found.moments["total"][:3])
+    np.testing.assert_array_equal(fewer.along, found.along[:3])
+    np.testing.assert_array_equal(fewer.ties, found.ties[:3])
+    assert fewer.products is found.products
+
+
+def test_parts_of_large_sums_are_larger():
+    assert swaps._part_bytes(1000) == 2000
+    assert swaps._part_bytes(2**26 - 1) == 2 * (2**26 - 1)
+    assert swaps._part_bytes(2**26) == 8 * 2**26
+
+
 class TestRepeats:
     """Ties of whole points say nothing, those of a discrete parameter do."""
 

@@ -1,10 +1,12 @@
 """Draws of unequal weight and number, and chains: exact where the others are."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.signal import lfilter
+from scipy.sparse import csr_array
 from scipy.stats import binom
 
 import tarpon
@@ -481,6 +483,8 @@ class TestDraws:
     @pytest.mark.parametrize(
         ("draws", "number", "value", "said"),
         [
+            (Draws(1, 1), "1", "", "1 draw"),
+            (Draws(1, 1, (1.0, 1.0)), "1", "1.0", "1 weighted draw worth 1.0"),
             (Draws(20, 20), "20", "", "20 draws"),
             (Draws(5, 1234), "5 to 1,234", "", "5 to 1234 draws"),
             (
@@ -541,6 +545,17 @@ class TestDraws:
         wanted = uniform < np.exp(log_weights - log_weights.max(axis=0))
         np.testing.assert_array_equal(kept, np.where(wanted, 0, -np.inf))
 
+    def test_a_draw_of_weight_zero_is_never_accepted(self):
+        log_weights = np.array([[0.0], [-np.inf], [-800.0]])
+        assert accepted(log_weights, Zeros()).ravel().tolist() == [0, -np.inf, -np.inf]
+
+
+class Zeros:
+    """A generator of the smallest uniform number there is."""
+
+    def uniform(self, size):
+        return np.zeros(size)
+
 
 class TestDense:
     rows = (np.arange(4.0).reshape(2, 2), np.arange(6.0).reshape(3, 2), np.ones((1, 2), "f4"))
@@ -568,6 +583,11 @@ class TestDense:
         out = weights.dense(given, None)
         assert out == given
         assert out is not given
+
+    def test_padding_of_one_parameter_may_have_its_axis(self):
+        rows = [np.zeros((3, 1)), np.ones((1, 1))]
+        out = weights.dense({"samples": rows, "theta": np.array([4.0, 5.0])}, None)
+        assert out["samples"][..., 0].tolist() == [[0, 1], [0, 3], [0, 3]]
 
     def test_padding_keeps_other_arrays(self):
         given = {"samples": self.rows, "theta": self.theta, "x": "anything", "log_weights": None}
@@ -655,6 +675,7 @@ class TestDense:
             ([np.zeros(2)], False),
             ([np.zeros(2), 1.0], False),
             ([[1.0], [2.0]], False),
+            ([csr_array(np.eye(2)), csr_array(np.eye(3))], False),
             (np.zeros((2, 3)), False),
         ],
     )
@@ -717,6 +738,23 @@ class TestBlocks:
             for b in range(50):
                 passed = [j for j in range(6) if w[: j + 1].sum() > chosen[i, b]]
                 assert labels[b, i] == passed[0]
+
+    def test_points_without_weight_are_never_labels(self):
+        block, _ = self.block()
+        block = replace(block, truth=np.full(4, 5))  # so that draws begin
+        assert block.labels(2, Zeros()).tolist() == [[0, 4, 0, 0]] * 2
+
+    @pytest.mark.parametrize("weighted", [True, False])
+    def test_centre_and_spread_are_where_the_draws_are(self, weighted, elsewhere):
+        block, sims = self.block()
+        there = without(sims, *(() if weighted else ("log_weights", "log_weights_theta")))
+        wanted = replace(block, sims=there)
+        there = without(there)
+        there._set(samples=elsewhere(sims.samples), theta=elsewhere(sims.theta))
+        found = replace(block, sims=there)
+        for name in ("centre", "spread"):
+            assert isinstance(getattr(found, name), elsewhere)
+            np.testing.assert_allclose(getattr(found, name).numbers, getattr(wanted, name))
 
     @pytest.mark.parametrize("weighted", [True, False])
     def test_centre_and_spread_are_those_of_weighted_points(self, weighted):

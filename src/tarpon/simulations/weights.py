@@ -154,7 +154,7 @@ def by_simulation(given: Any, n_sims: int) -> bool:
 
 def _is_row(row: object) -> bool:
     """Return whether an object is an array with axes, and not the class of one."""
-    n_axes = getattr(row, "ndim", 0)
+    n_axes = getattr(row, "ndim", None)
     return isinstance(n_axes, int) and n_axes > 0 and not hasattr(row, "tocsr")
 
 
