@@ -287,6 +287,31 @@ def test_sums_are_those_of_their_definition(n_threads, monkeypatch, way):
     assert max(used, default=n_threads if way == "NumPy" else 0) == n_threads
 
 
+@pytest.mark.parametrize(
+    ("name", "moments", "along", "n_looked_up", "n_added"),
+    [
+        ("add_moments", 4, None, 50 * 3, 50 * 4 * 3),
+        ("add_along", 4, (1, 5, 3), 50 * 5 * 3, 50 * 2 * 5 * 3),
+        ("add_values", None, None, 50 * 3, 50 * 3),
+    ],
+)
+def test_numpy_adds_few_numbers_and_threads_share_what_is_read(
+    name, moments, along, n_looked_up, n_added, monkeypatch
+):
+    """One simulation of three scores, in single precision, and fifty labellings."""
+    by_numpy, n_bytes = [], []
+    monkeypatch.setattr(_swaps._few_swaps, name, lambda *given: by_numpy.append(given))
+    monkeypatch.setattr(_swaps, "over_ranges", lambda run, n, size: n_bytes.append(size))
+    given = [np.zeros((1, 8, 3), "f4"), np.zeros((50, 1), int)]
+    given += [np.zeros((moments, 5), "f4")] if moments else []
+    given += [np.zeros(along, "f4")] if along else []
+    for few in (n_added, n_added + 1):
+        monkeypatch.setattr(_swaps, "_FEW_ADDED", few)
+        getattr(_swaps, name)(*given, np.zeros(0))
+    assert len(by_numpy) == 1
+    assert n_bytes == [4 * n_looked_up]
+
+
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 def test_products_are_those_of_their_definition(n_threads, monkeypatch):
     """Also of features with a mean, which those of the data have not."""

@@ -171,7 +171,7 @@ _ranks = _Ranks()
 def _comparable(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return a type that kernels can compare and that keeps distinct numbers distinct."""
     if dtype.kind == "f":
-        return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
+        return np.dtype(np.float32 if dtype.itemsize < 8 else np.float64)
     return np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
 
 
