@@ -1134,6 +1134,23 @@ def test_products_are_brought_to_their_units_where_they_are():
         assert np.shares_memory(values, totals.products[name]), name
 
 
+def test_threads_share_the_units_of_many_products_on_the_host_alone(elsewhere, monkeypatch):
+    shapes = products.Sizes(2, 9, 3, 3).shapes()
+    sizes, unit = [], np.random.default_rng(0).uniform(size=(10, 2))
+
+    def noted(run, n, size):
+        sizes.append(size)
+        run(0, n // 2)
+        run(n // 2, n)
+
+    monkeypatch.setattr(swaps.threads, "over_ranges", noted)
+    for put in (np.array, elsewhere):
+        sums = {name: put(np.ones((10, *shape))) for name, shape in shapes.items()}
+        swaps._in_unit(sums, put(unit))
+        assert sums["pairs"].tolist() == [[u * u, v * v, u * v] for u, v in unit.tolist()]
+    assert sizes == [sum(values.size for values in sums.values()), 0]
+
+
 def test_scores_of_the_users_own_are_known_by_their_names():
     sims = small()
     own = {"marginals": HalfLines(), "total": Scores(lambda theta, x: theta.sum(axis=-1))}
