@@ -29,10 +29,13 @@ def cluster():
 
 @pytest.fixture
 def nothing_planted(monkeypatch):
-    """Let `check` plant no errors: studies by the hundred ask for p-values alone.
+    """Let `check` plant no errors, on one thread: studies by the hundred ask for p-values alone.
 
-    `test_planted_errors_change_no_p_value` shows that those stay the same, in half the time.
+    `test_planted_errors_change_no_p_value` shows that those stay the same, in half the time. That
+    they stay the same on any number of threads is tested, too: of so few, a second one costs more
+    than it saves.
     """
+    monkeypatch.setenv("TARPON_THREADS", "1")
     monkeypatch.setattr(power.Errors, "of", lambda *_, **__: None)
     monkeypatch.setattr(power, "detectable", lambda *_: power.Detectable(np.inf, np.inf))
 

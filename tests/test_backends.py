@@ -82,16 +82,16 @@ def agree_on(name, backend, samples, theta, centres, *more):
 
 
 def met():
-    """Yield layouts, types and shapes so that every two of them meet, each with others in turn.
+    """Yield layouts, types and shapes so that every two of them meet once.
 
-    Every case compiles kernels of its own, and all triples would take three times as long.
+    Every case compiles kernels of its own, and all triples would take five times as long.
     """
     shapes = [(33, 20, 3), (65, 30, 10), (7, 5, 1), (16, 9, 8), (9, 4, 130)]
     for (i, shape), (j, dtype), (k, layout) in product(
         enumerate(shapes), enumerate(["f4", "f8", "f2", "i4", "u1"]), enumerate(LAYOUTS)
     ):
         fast = dtype == "f4" and layout == "draws first" and i < 2
-        if fast or (i + j + k) % 5 in (0, 2):
+        if fast or (i + j + k) % 5 == 0:
             marks = () if fast else pytest.mark.slow
             yield pytest.param(LAYOUTS[layout], dtype, shape, marks=marks,
                                id=f"{layout}-{dtype}-{shape}")  # fmt: skip

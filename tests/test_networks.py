@@ -11,7 +11,7 @@ import tarpon
 
 FOLDER = Path(__file__).parents[1] / "experiments" / "networks"
 FALSE_ALARM = 1e-6
-N_SIMS, N_DRAWS = 40, 50
+N_SIMS, N_DRAWS = 25, 50
 
 
 @pytest.fixture(scope="module", autouse=True)

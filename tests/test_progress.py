@@ -73,7 +73,7 @@ def on_terminal(*words, columns=120):
     ],
 )
 def test_a_line_on_a_terminal_for_what_takes_long(what, line, answer):
-    lines, said = on_terminal(what, "0.3")
+    lines, said = on_terminal(what, "0.2")
     assert re.search(line, lines), lines
     assert said.startswith(answer)
 
@@ -84,7 +84,7 @@ def test_nothing_on_a_terminal_for_what_does_not():
 
 @pytest.mark.slow
 def test_counts_stay_where_a_terminal_is_narrow():
-    lines, _ = on_terminal("run", "0.3", columns=40)
+    lines, _ = on_terminal("run", "0.2", columns=40)
     assert re.search(r"\d+/20 .*/s  evidence", lines)
     assert "100" not in lines
     assert all(len(line) <= 40 for line in re.split(r"[\r\n]+", lines))

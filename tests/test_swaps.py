@@ -459,10 +459,10 @@ def test_exact_posteriors_are_rejected_at_the_level():
     sizes = [
         (1, 20, 10, plain),
         (5, 20, 10, plain),
-        (5, 100, 50, correlated),
+        (5, 50, 25, correlated),
         (5, 20, 10, heavy_tailed),
         (2, 100, 10, integers),
-        (50, 20, 10, plain),
+        (30, 20, 10, plain),
     ]
     p = np.empty((len(sizes), 2, n_studies))
     for i, (n_dims, n_sims, n_draws, shape) in enumerate(sizes):

@@ -825,7 +825,7 @@ class TestRepeats:
         """
         p_values = [
             [
-                tarpon.check(*made(seed, n_dims=n_dims), rng=seed, n_swaps=19).p_value
+                tarpon.check(*made(seed, n_sims=100, n_dims=n_dims), rng=seed, n_swaps=19).p_value
                 for seed in range(40)
             ]
             for made in (rejecting, resampled)

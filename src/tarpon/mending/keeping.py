@@ -137,17 +137,18 @@ class Keep:
 
         n_terms = draws.shape[-1]
         truths, draws = truths[..., :n_used], np.ascontiguousarray(draws[..., :n_used])
-        n_columns = draws.shape[-1]
+        *shape, n_columns = draws.shape
+        every = draws.reshape(-1, n_columns)  # one product of a matrix and a vector is quicker
         many = truths.size // draws[0].size
         wanted = truths.reshape(-1, n_columns).sum(axis=0) / many
 
         def loss(c: Floats) -> tuple[float, Floats]:
-            scores = draws @ c
+            scores = (every @ c).reshape(shape)
             largest = scores.max(axis=0)
             weights = np.exp(scores - largest)
             total = weights.sum(axis=0)
             likelihood = (truths @ c - largest - np.log(total)).sum() / many
-            expected = np.einsum("ns,nsp->p", weights / total, draws)
+            expected = (weights / total).ravel() @ every
             return (
                 -float(likelihood) + 0.5 * ridge * float(c @ c),
                 expected - wanted + ridge * c,

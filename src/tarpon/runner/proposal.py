@@ -74,12 +74,10 @@ class Proposal:
     def log_density(self, theta: Floats) -> Floats:
         """Return the log-density up to a constant, `(n,)`, regardless of the prior's support."""
         from scipy.spatial.distance import cdist
-        from scipy.special import logsumexp
 
         points, centres = (np.linalg.solve(self.factor, z.T).T for z in (theta, self.centres))
         parts = (points[k : k + _AT_ONCE] for k in range(0, len(points), _AT_ONCE))
-        found = [logsumexp(-cdist(part, centres, "sqeuclidean") / 2, axis=1) for part in parts]
-        return np.concatenate(found)
+        return np.concatenate([_log_sum(cdist(part, centres, "sqeuclidean")) for part in parts])
 
     def draw(self, problem: Weighable, rng: Generator) -> Floats:
         """Return the parameters of one truth, `(n_dims,)`."""
@@ -176,6 +174,14 @@ def log_prior(problem: Weighable, theta: Floats) -> Floats:
     if np.isnan(values).any() or (values == np.inf).any():
         raise ValueError("`log_prior(theta)` must return numbers, but returned NaN or inf.")
     return values.astype(float)
+
+
+def _log_sum(squared: Floats) -> Floats:
+    """Return the logarithms of sums of exp(-d²/2) along rows; overwrites the squared distances."""
+    nearest: Floats = squared.min(axis=1)
+    squared -= nearest[:, None]
+    squared *= -0.5
+    return np.log(np.exp(squared, out=squared).sum(axis=1)) - nearest / 2
 
 
 def _degenerate(n_draws: int, n_dims: int) -> str:
