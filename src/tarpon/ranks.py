@@ -66,8 +66,9 @@ def broken(counts: Results, sims: Simulations, rng: Generator) -> Ranks:
     is exactly uniform, and is rounded down to one of a thousand levels.
     """
     if not sims.weighted:
-        # Without a tie, no random number is drawn.
-        values = counts["below"] + rng.integers(counts["equal"], endpoint=True)
+        values, equal = counts["below"].astype(np.int64), counts["equal"]
+        tied = equal > 0  # without a tie, no random number is drawn: that takes time, too
+        values[tied] += rng.integers(equal[tied], endpoint=True)
         return Ranks(values, n_draws=sims.n_draws)
     u = counts["below"] + rng.uniform(size=counts["below"].shape) * counts["equal"]
     return Ranks(np.minimum((u * (N_LEVELS + 1)).astype(np.int64), N_LEVELS), n_draws=N_LEVELS)
