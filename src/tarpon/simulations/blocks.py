@@ -176,10 +176,10 @@ def whiten(
 ) -> Floats:
     r"""Return points about their centre, decorrelated and in units of their own spread.
 
-    A point takes part in the covariance that it is measured with, which holds it in. So an
-    extra point that is to stand in the place of another is measured with itself instead of the
-    other: parameter by parameter as far as correlations are shrunk, and otherwise with
-    :math:`q` its squared length in the covariance of the others,
+    Each point contributes to the covariance in which it is measured, and therefore looks closer.
+    An extra point replaces another. Its own contribution then takes the place of the other's:
+    parameter by parameter as far as correlations are shrunk, and otherwise with :math:`q` its
+    squared length in the covariance of the others,
 
     .. math:: q = |y'|^2 + \frac{w (y' \cdot y)^2}{1 - w |y|^2}, \qquad
         |y'|^2 \to \frac{q}{1 + w q},
