@@ -984,7 +984,7 @@ class TestRepeats:
         """Most of them lie between the values of a parameter, and one at a value."""
         points, there = self.points(), np.ones((20, 4), bool)
         there[8:, [0, 3]] = False
-        points[8:, [0, 3], 0] += 0.37
+        points[8:, [0, 3], 0] += np.random.default_rng(1).uniform(0.1, 0.9, size=(12, 2))
         points[:8, 0, 0] = [1, 2, 4, 4, 7, 11, 16, 22]
         points[8, 0, 0] = 7
         tied, found = self.found(points, there)
@@ -1334,15 +1334,16 @@ def test_sums_on_the_host_are_the_same():
 
 
 @pytest.mark.parametrize("n_block", [4, 32])
-@pytest.mark.parametrize("sims", SMALL.values(), ids=SMALL)
+@pytest.mark.parametrize("sims", [*SMALL.values(), one_discrete()], ids=[*SMALL, "mixed"])
 def test_sums_stay_where_the_samples_are(sims, n_block, elsewhere, monkeypatch):
     """A stand-in for a device finds what would end up in two places."""
     monkeypatch.setattr(labellings, "_BLOCK_BYTES", n_block * 8 * 8 * 3)
     chosen, found = np.array([0, 2]), few_features(sims, 2)
-    parts = few_parts(21, 7) | {"added": Part(Scores(pixels), ranked=False)}
 
-    def swap(sims):
-        rng = np.random.default_rng(7)
+    def swap(sims, put=np.array):
+        rng, scores = np.random.default_rng(7), np.random.default_rng(8).normal(size=(8, 21))
+        parts = few_parts(21, 7) | {"added": Part(Scores(pixels), ranked=False)}
+        parts["known there"] = Part(Values(put(scores[1:]), put(scores[0])))
         return swaps.swap(sims, parts, found, chosen, n_swaps=9, rng=rng, plants=Moved(0.5))
 
     wanted, there = swap(sims), Simulations(*(sims.samples, sims.theta))
@@ -1351,7 +1352,7 @@ def test_sums_stay_where_the_samples_are(sims, n_block, elsewhere, monkeypatch):
         log_weights=sims.log_weights, log_weights_theta=sims.log_weights_theta,
     )  # fmt: skip
     there._known.checked = True
-    sums = swap(there)
+    sums = swap(there, elsewhere)
     assert all(isinstance(one, elsewhere) for one in every_sum(sums).values())
     host = sums.on_host()
     for name, one in every_sum(host).items():

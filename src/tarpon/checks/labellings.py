@@ -300,10 +300,7 @@ def _ranks(numbers: Floats, block: Block, table: Floats, rng: Generator) -> Ints
     middle, same = np.searchsorted(table, own), numbers == own[:, None]
     if not block.weighted:
         n_same = same.sum(axis=1)
-        ranks = middle - n_same // 2
-        tied = n_same > 1
-        ranks[tied] += rng.integers(n_same[tied])
-        return ranks
+        return middle - n_same // 2 + rng.integers(n_same)
     share = (same * block.weights.T).sum(axis=1) / block.weights.sum(axis=0)
     levels = middle + 0.5 + len(table) * share * rng.uniform(-0.5, 0.5, size=len(own))
     return np.clip(levels.astype(np.int64), 0, len(table) - 1)
