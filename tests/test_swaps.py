@@ -1134,7 +1134,7 @@ def test_products_are_brought_to_their_units_where_they_are():
         assert np.shares_memory(values, totals.products[name]), name
 
 
-def test_threads_share_the_units_of_many_products_on_the_host_alone(elsewhere, monkeypatch):
+def test_units_of_products_are_shared_out_on_the_host_alone(elsewhere, monkeypatch):
     shapes = products.Sizes(2, 9, 3, 3).shapes()
     sizes, unit = [], np.random.default_rng(0).uniform(size=(10, 2))
 
