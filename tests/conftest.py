@@ -137,8 +137,10 @@ def taken(given):
         return type(given)(map(taken, given))
     if isinstance(given, dict):
         return {name: taken(value) for name, value in given.items()}
-    if isinstance(given, np.ndarray) and given.ndim:
-        raise TypeError("numbers of NumPy cannot be computed with those of a device.")
+    if isinstance(given, str):
+        return given.removeprefix("torch.")
+    if isinstance(given, type) or (isinstance(given, np.ndarray) and given.ndim):
+        raise TypeError("numbers and types of NumPy cannot be used with those of a device.")
     return given.numbers if isinstance(given, Elsewhere) else given
 
 
@@ -161,12 +163,12 @@ def on_device(function):
 class Torch:
     """The functions of NumPy, on the device."""
 
-    float32, float64 = np.float32, np.float64
+    float32, float64 = "torch.float32", "torch.float64"
     from_numpy = staticmethod(Elsewhere)
 
     def zeros(self, shape, dtype, device):
         assert device == Elsewhere.device
-        return Elsewhere(np.zeros(shape, dtype))
+        return Elsewhere(np.zeros(shape, taken(dtype)))
 
     def __getattr__(self, name):
         return on_device(getattr(np, name))
