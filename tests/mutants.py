@@ -168,7 +168,7 @@ def again(study: Study, folder: Path) -> None:
     prepare(study, folder)
     # Which test reaches what may have changed too.
     (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
-    run(folder, living)
+    run(folder, living or patterns(study))  # without names, mutmut tries those of no study too
     new = [key for key, fate in fates_of(study, folder) if fate == "not tried"]
     if new:
         run(folder, new)
