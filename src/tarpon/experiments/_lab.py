@@ -57,6 +57,11 @@ class Lab:
         """Return a size of the experiment."""
         return quick if self.quick else full
 
+    @property
+    def n_swaps(self) -> int:
+        """Number of swaps of `check`; the fewer of a quick run give p-values of 0.005 and more."""
+        return self.size(999, 199)
+
     def track(self, items: Iterable[Item], n_total: int, stage: str) -> Iterator[Item]:
         """Yield items, and tell how many are done."""
         return tracked(items, stage, n_total, self.progress)

@@ -47,7 +47,7 @@ def lensing(lab: Lab) -> Outcome:
         for name, sims in studies.items()
     }
     checks = {
-        name: check(sims, rng=lab.seed)
+        name: check(sims, n_swaps=lab.n_swaps, rng=lab.seed)
         for name, sims in lab.track(studies.items(), len(studies), "check")
     }
     outcome = Outcome(

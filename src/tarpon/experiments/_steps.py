@@ -92,7 +92,7 @@ def _studies(
     draws = chained(lab, sampler, x, _N_DRAWS, folder)
     for name in lab.track(SAMPLERS, len(SAMPLERS), f"check, {n_steps} steps"):
         sims = as_fields(draws[name], theta, x, sampler.device)
-        found = check(sims, rng=lab.seed)
+        found = check(sims, n_swaps=lab.n_swaps, rng=lab.seed)
         result = tarp(sims, reference=Prior(problem.prior), rng=lab.seed)
         answer = Answer.of(f"{name} score, {n_steps} steps", {"TARP": result}, found)
         law = _law(problem, sampler.chains[name], sims.n_draws)
