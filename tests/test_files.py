@@ -885,8 +885,8 @@ def test_the_page_on_files_names_all_roles():
     ids=lambda path: path.name,
 )
 def test_what_a_fuzzer_found_stays_fixed(path, tmp_path, monkeypatch):
-    monkeypatch.setattr("tarpon.adapters.files.grouped._PATIENCE", 1)
     fuzz = runpy.run_path(str(Path(__file__).with_name("fuzz_files.py")))
+    monkeypatch.setattr("tarpon.adapters.files.grouped._PATIENCE", 1)
     fuzz["feed"](path.name.partition("-")[0], path.read_bytes(), tmp_path)
 
 

@@ -423,14 +423,14 @@ class TestOtherSystems:
             f"    while x[0] == {last}: pass\n"
             f"    if x[0] == {first} and once(): os.kill(os.getpid(), signal.SIGKILL)"
         )
-        limit = ["--time-limit", 2, "--retries", 1, "--json"]
+        limit = ["--time-limit", 4, "--retries", 1, "--json"]
         said = subprocess.run(
             command(path, *words_of(tmp_path / "a"), *limit),
             env=env, capture_output=True, text=True, check=False,
         )  # fmt: skip
         (failure,) = json.loads(said.stdout)["failures"]
         assert failure["index"] == 20
-        assert failure["message"] == "took longer than 2 s and was stopped"
+        assert failure["message"] == "took longer than 4 s and was stopped"
         left = {index: one for index, one in expected.items() if index != 20}
         assert_same(contents(tmp_path / "a"), left)
 
@@ -517,7 +517,7 @@ class TestTrouble:
     @pytest.mark.slow
     def test_a_simulation_that_hangs_once(self, problem, tmp_path, expected):
         path = problem("time.sleep(1000) if once() else None")
-        study = tarpon.run(path, store=tmp_path / "a", **processes(time_limit=2))
+        study = tarpon.run(path, store=tmp_path / "a", **processes(time_limit=4))
         assert not study.failures
         assert_same(contents(tmp_path / "a"), expected)
 
@@ -526,11 +526,11 @@ class TestTrouble:
         last = max(one["x"][0] for one in expected.values())
         hangs = [index for index, one in expected.items() if one["x"][0] == last]
         path = problem(f"while x[0] == {last}: pass")
-        study = tarpon.run(path, store=tmp_path / "a", **processes(time_limit=2))
+        study = tarpon.run(path, store=tmp_path / "a", **processes(time_limit=4))
         (failure,) = study.failures
         assert failure.index == hangs[0]
         assert failure.attempts == 2
-        assert failure.message == "took longer than 2 s and was stopped"
+        assert failure.message == "took longer than 4 s and was stopped"
         left = {index: one for index, one in expected.items() if index != hangs[0]}
         assert_same(contents(tmp_path / "a"), left)
 
