@@ -123,3 +123,59 @@ def test_no_combination_is_named_along_which_truths_cannot_scatter():
     check = tarpon.check(rare(19, 30, 40), rare(30, 40), rng=0, n_swaps=99, level=0.5)
     assert check.p_value < 0.5
     assert Kind.COMBINATION not in {finding.kind for finding in check.findings}
+
+
+def shifted(n_dims, shift, *, seed, along=None, correlated=0.0, n_sims=200):
+    """Draws that are shifted in all parameters, along `x` if asked, and what they should be."""
+    rng = np.random.default_rng(seed)
+    root = np.linalg.cholesky((1 - correlated) * np.eye(n_dims) + correlated)
+    x = rng.normal(size=(n_sims, 1))
+    points = x + 0.5 * rng.normal(size=(51, n_sims, n_dims)) @ root.T
+    draws = points[1:] + 0.5 * shift * (1.0 if along is None else along(x))
+    return tarpon.Simulations(draws, points[0], x=x)
+
+
+class TestTruthsAboutTheirMean:
+    @pytest.mark.parametrize("shift", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
+    def test_biases_of_many_parameters_are_nothing_else(self, shift):
+        named = Counter(
+            kind for seed in range(8) for kind in {*kinds(shifted(10, shift, seed=seed), seed)}
+        )
+        assert named.pop(Kind.BIASED) == 8
+        # Five other kinds, each with a chance of a hundredth at most in a study.
+        assert sum(named.values()) <= binom.isf(FALSE_ALARM, 8 * 5, 0.01)
+
+    def test_correlations_of_biased_parameters_are_named_with_their_size(self):
+        """The twin: here truths are correlated, and draws are not."""
+        sims = shifted(4, 0.6, seed=0, correlated=0.6, n_sims=2000)
+        alone = np.random.default_rng(1).permuted(sims.samples, axis=0)
+        check = tarpon.check(alone, sims.theta, x=sims.x, n_swaps=199, rng=0)
+        found = {finding.kind: finding for finding in check.findings}
+        assert {Kind.BIASED, Kind.CORRELATION} <= found.keys()
+        # Within 5.5 standard errors; about zero they would correlate by 0.71.
+        assert found[Kind.CORRELATION].size.value == pytest.approx(0.6, abs=0.08)
+
+    def test_correlations_that_draws_have_too_are_right_beside_a_bias(self):
+        sims = shifted(3, 1.0, seed=1, correlated=0.5, n_sims=2000)
+        for pair in tarpon.check(sims, n_swaps=199, rng=0).evidence.pairs.worst:
+            assert pair.truths == pytest.approx(0.5, abs=0.1)  # 5.5 standard errors
+            assert pair.draws == pytest.approx(0.5, abs=0.1)
+
+    def test_biases_that_follow_the_same_data_are_no_wrong_correlation(self):
+        sims = shifted(4, -0.6, seed=0, along=lambda x: x, n_sims=300)
+        assert kinds(sims, 0)[0] is Kind.BIAS_BY_DATA
+        assert not {Kind.CORRELATION, Kind.COMBINATION} & {*kinds(sims, 0)}
+
+    @pytest.mark.slow
+    def test_patches_that_are_biased_have_no_wrong_width(self):
+        named = Counter(
+            finding.kind
+            for seed in range(6)
+            for finding in tarpon.check(
+                tarpon.problems.field("biased_patch", shape=(8, 8, 8), n_draws=50, rng=seed),
+                n_swaps=99,
+                rng=0,
+            ).findings
+        )
+        assert named.pop(Kind.BIASED) == 6
+        assert sum(named.values()) <= binom.isf(FALSE_ALARM, 6 * 5, 0.01)

@@ -197,6 +197,20 @@ class Remaining:
         width = self.moments[1].sum(axis=1) if k is None else self.moments[1][:, k]
         return _p_value(_errors(_scaled(_centred(width)), _centred(along)[:, None]), n_tests)
 
+    def correlations(self, ks: Sequence[int], *given: Floats) -> Floats:
+        """Return the correlations of truths of several parameters, beside what biases follow."""
+        known = np.column_stack([np.ones(len(self.moments[0])), *given])
+        first = self.moments[0][:, list(ks)]
+        return np.corrcoef(
+            first - known @ np.linalg.lstsq(known, first, rcond=None)[0], rowvar=False
+        )
+
+    def correlation(self, a: int, b: int, right: float, n_tests: int, *given: Floats) -> float:
+        """Return the p-value of a wrong correlation, beside numbers that biases follow."""
+        found = self.correlations((a, b), *given)[0, 1]
+        both = np.arctanh(np.clip([found, right], -1 + 1e-12, 1 - 1e-12))
+        return _p_value(np.diff(both) * np.sqrt(max(len(self.moments[0]) - 3, 1)), n_tests)
+
     def together(self, ks: Sequence[int], along: Floats, n_tests: int) -> float:
         """Return the p-value of a dependence of several parameters that follows numbers."""
         products = self.moments[0][:, list(ks)].prod(axis=1)

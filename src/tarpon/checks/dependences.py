@@ -51,9 +51,9 @@ def _following(
     return Candidate(finding, left, (k, along[1]), simple)
 
 
-def _followed(others: Sequence[Candidate], k: int) -> list[Floats]:
-    """Return what others say that the bias of a parameter follows."""
-    return [other.bias[1] for other in others if other.bias and other.bias[0] == k]
+def _followed(others: Sequence[Candidate], k: int | None = None) -> list[Floats]:
+    """Return what others say that the bias of a parameter follows, or those of all."""
+    return [other.bias[1] for other in others if other.bias and k in (None, other.bias[0])]
 
 
 def bias_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
@@ -167,19 +167,20 @@ def width_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
 
 def correlation(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe the pair whose correlation is farthest off."""
-    sums, apart = rejected.sums, rejected.trends.apart
+    sums, apart = rejected.unbiased, rejected.trends.apart
     at = apart[np.argmax(abs(sums.products["pairs"][0, apart]))]
     a, b = sums.chosen[pairs(len(sums.chosen))[at]]
     truths, draws = sums.correlations[0, at], sums.correlations[:, at].mean()
-    return [
-        Candidate(
-            Finding(
-                Kind.CORRELATION, rejected.names(a, b), p_value,
-                size=with_interval(float(truths), sums.n_sims), unit="correlation",
-                expected=float(draws),
-            )
-        )
-    ]  # fmt: skip
+    finding = Finding(
+        Kind.CORRELATION, rejected.names(a, b), p_value,
+        size=with_interval(float(truths), sums.n_sims), unit="correlation",
+        expected=float(draws),
+    )  # fmt: skip
+
+    def left(remaining: Remaining, others: Sequence[Candidate]) -> float:
+        return remaining.correlation(a, b, float(draws), len(apart), *_followed(others))
+
+    return [Candidate(finding, left)]
 
 
 def correlation_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
@@ -198,7 +199,7 @@ def correlation_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
     at = int(np.flatnonzero((every == sorted((a, b))).all(axis=1))[0])
     first, second = (int(sums.chosen[k]) for k in sorted((a, b)))
     trend = trends.correlation(first, second, along, p_value)
-    change, expected = difference(trend), float(sums.correlations[:, at].mean())
+    change, expected = difference(trend), float(rejected.unbiased.correlations[:, at].mean())
     if (draws := _drawn(rejected, first, second, along[1])) is not None:
         trend, expected = replace(trend, draws=draws), draws[1] - draws[0]
     elif change.low <= 0 <= change.high:
@@ -233,7 +234,7 @@ def combination(rejected: Rejected, p_value: float) -> list[Candidate]:
     None is named if swaps find one that is as far off too often: in as many parameters as
     simulations, truths never scatter along some combination.
     """
-    sums, n_chosen = rejected.sums, len(rejected.sums.chosen)
+    sums, n_chosen = rejected.unbiased, len(rejected.sums.chosen)
     values, whiten = eigenvalues(sums.correlations, n_chosen)
     logs = np.log(np.maximum(values[:, [0, -1]], LEAST_VARIANCE))
     extremes = standardise(logs, len(values)) * [-1, 1]
@@ -274,11 +275,16 @@ def _spiked(value: float, ratio: float, n_sims: int, largest: bool) -> Estimate:
 def _left_of_combination(
     rejected: Rejected, remaining: Remaining, others: Sequence[Candidate]
 ) -> float:
-    """Return the p-value of combinations once every pair that fails is put right."""
-    sums, apart = rejected.sums, rejected.trends.apart
-    z = abs(sums.products["pairs"][:, apart])
+    """Return the p-value of combinations once every pair that fails is put right.
+
+    Beside biases that follow something, with the correlations that are left beside them.
+    """
+    sums, apart = rejected.unbiased, rejected.trends.apart
     right = sums.correlations.copy()
-    failed = apart[adjusted(z) <= rejected.level]
+    if followed := _followed(others):
+        a, b = pairs(len(sums.chosen)).T
+        right[0] = remaining.correlations(sums.chosen.tolist(), *followed)[a, b]
+    failed = apart[adjusted(abs(sums.products["pairs"][:, apart])) <= rejected.level]
     right[0, failed] = right[1:, failed].mean(axis=0)
     values = combinations(right, len(sums.chosen))
     return float((values >= values[0]).mean())

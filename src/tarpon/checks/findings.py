@@ -9,6 +9,7 @@ from ..ranks import proportion
 from ..simulations import Simulations, alerts, warnings_of
 from . import dependences, descriptions, scales, shares, words
 from .descriptions import Candidate, Describe, Rejected
+from .families import combinations
 from .fields import Field
 from .fits import Fitted
 from .flaws import Finding, Kind
@@ -40,12 +41,15 @@ _SHADOWS = {
     Kind.OUTLIERS: {Kind.TAILS},
     Kind.TAILS: {Kind.SKEWED, Kind.DEPENDENCE, Kind.COMBINATION, Kind.WIDTH_BY_DATA},
     Kind.SKEWED: {Kind.DEPENDENCE},
-    Kind.BIAS_BY_DATA: {Kind.UNUSED_DATA, Kind.CORRELATION_BY_DATA, Kind.WIDTH_BY_DATA},
+    Kind.BIAS_BY_DATA: {
+        Kind.UNUSED_DATA, Kind.CORRELATION_BY_DATA, Kind.WIDTH_BY_DATA, Kind.CORRELATION,
+        Kind.COMBINATION,
+    },
     Kind.IGNORES_DATA: {Kind.UNUSED_DATA, Kind.CORRELATION_BY_DATA, Kind.WIDTH_BY_DATA},
     Kind.CORRELATION: {Kind.COMBINATION, Kind.DEPENDENCE},
     Kind.ROUNDED: {Kind.DEPENDENCE, Kind.COMBINATION},
     Kind.ANISOTROPY: _SCALES,
-}
+}  # fmt: skip
 # What wrong scales of a field do not explain: they change all widths, slopes and correlations.
 _BESIDE_SCALES = {
     Kind.BIASED, Kind.IGNORES_DATA, Kind.OUTLIERS, Kind.ROUNDED, Kind.VALUES, Kind.SCORE,
@@ -254,16 +258,18 @@ def _flaws(
     n_rows = sums.n_rows
     marginals = sums.moments["marginals"][:n_rows]
     ratios = log_ratio(marginals)
-    whole = standardise(marginals.sum(axis=2), n_rows)
+    unbiased = rejected.unbiased
+    widths = unbiased.moments["marginals"][:, 1]
+    all_widths = standardise(widths.sum(axis=1), n_rows)
     # For scaled normal draws the fourth moment follows the second: the rest is due to tails.
     typical = marginals[:, 1].mean(axis=1) / np.sqrt(sums.n_sims)
     tails = marginals[:, 3] - np.sqrt(1.5 * sums.n_sims) * typical[:, None] ** 2
     all_tails = standardise(tails.sum(axis=1), n_rows)
     slope = families["slope"]
     bias = families["bias"]
-    width = np.logaddexp(log_ratio(whole[:, 1]), log_mean_exp(ratios[:, 1]))
+    width = np.logaddexp(log_ratio(all_widths), log_mean_exp(log_ratio(widths)))
     if "maps" in sums.moments:
-        maps = sums.moments["maps"][:n_rows]
+        maps = unbiased.moments["maps"]
         bias, width = (np.logaddexp(s, any_of(maps[:, k])) for k, s in enumerate((bias, width)))
     yield bias, descriptions.biased
     yield width, descriptions.width
@@ -276,10 +282,10 @@ def _flaws(
         yield families["products"], dependences.bias_by_product
         yield families["all data"], dependences.unused_data
     if "pairs" in families:
-        yield families["pairs"], dependences.correlation
+        yield any_of(unbiased.products["pairs"][:, rejected.trends.apart]), dependences.correlation
         yield families["pairs by data"], dependences.correlation_by_data
     if "combinations" in families:
-        yield families["combinations"], dependences.combination
+        yield combinations(unbiased.correlations, len(sums.chosen)), dependences.combination
     if "triples" in families:
         yield families["triples"], dependences.dependence
     yield families["shapes"], shares.of_one
