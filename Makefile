@@ -21,11 +21,12 @@ docs: .venv/.stamp
 	$(BIN)/python -m sphinx -n -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+# One process more than the two processors that CI has: many tests wait for programs they started.
 test: lint
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 3
 
 test-fast: lint
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(BIN)/python -m pytest -q -n 3 -m "not slow"
 
 lint: .venv/.stamp
 	$(BIN)/ruff format --check -q .
@@ -35,7 +36,7 @@ lint: .venv/.stamp
 # Bytecode that is kept spares the hundreds of processes under test a second of compiling each.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Two processes run tests: threads of the linear algebra would wait for each other.
+# Several processes run tests: threads of the linear algebra would wait for each other.
 export OMP_NUM_THREADS := 1
 
 INTEROP := tests/interop tests/test_torch.py tests/test_torch_fields.py tests/test_torch_files.py tests/test_jax.py src/tarpon/adapters src/tarpon/backends

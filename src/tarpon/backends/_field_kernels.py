@@ -24,19 +24,26 @@ def moments(
     for start in range(first, last, _CELLS):
         here = slice(start, min(start + _CELLS, last))
         point, centre, about = truth[here], mean[here], square[here]
-        centre[:] = 0
-        about[:] = 0
+        low, high = ends[0, here], ends[1, here]
+        _begin(draws[0, here], centre, about, low, high)
         _add(point, point, share[0], 0.0, centre)
         for j in range(0, n_draws, 2):
             k, other = _next(j, share)
             _add(draws[j, here], draws[k, here], share[j + 1], other, centre)
         _add_squares(point, point, share[0], 0.0, centre, about)
-        ends[:, here] = draws[0, here]
         for j in range(0, n_draws, 2):
             k, other = _next(j, share)
             a, b = draws[j, here], draws[k, here]
             _add_squares(a, b, share[j + 1], other, centre, about)
-            _widen(a, b, ends[0, here], ends[1, here])
+            _widen(a, b, low, high)
+
+
+@compiled
+def _begin(draw: Array, centre: Array, about: Array, low: Array, high: Array) -> None:
+    # Cell by cell: assignments of whole slices would take three seconds to compile.
+    for c in range(_index(draw.size)):
+        centre[c] = about[c] = 0
+        low[c] = high[c] = draw[c]
 
 
 @compiled
