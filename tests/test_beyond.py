@@ -125,13 +125,13 @@ def test_no_combination_is_named_along_which_truths_cannot_scatter():
     assert Kind.COMBINATION not in {finding.kind for finding in check.findings}
 
 
-def shifted(n_dims, shift, *, seed, along=None, correlated=0.0, n_sims=200):
-    """Draws that are shifted in all parameters, along `x` if asked, and what they should be."""
+def shifted(n_dims, shift, *, seed, follows_x=False, correlated=0.0, n_sims=200):
+    """An exact posterior whose draws are shifted in all parameters, by as much as `x` if asked."""
     rng = np.random.default_rng(seed)
     root = np.linalg.cholesky((1 - correlated) * np.eye(n_dims) + correlated)
     x = rng.normal(size=(n_sims, 1))
     points = x + 0.5 * rng.normal(size=(51, n_sims, n_dims)) @ root.T
-    draws = points[1:] + 0.5 * shift * (1.0 if along is None else along(x))
+    draws = points[1:] + 0.5 * shift * (x if follows_x else 1.0)
     return tarpon.Simulations(draws, points[0], x=x)
 
 
@@ -162,7 +162,7 @@ class TestTruthsAboutTheirMean:
             assert pair.draws == pytest.approx(0.5, abs=0.1)
 
     def test_biases_that_follow_the_same_data_are_no_wrong_correlation(self):
-        sims = shifted(4, -0.6, seed=0, along=lambda x: x, n_sims=300)
+        sims = shifted(4, -0.6, seed=0, follows_x=True, n_sims=300)
         assert kinds(sims, 0)[0] is Kind.BIAS_BY_DATA
         assert not {Kind.CORRELATION, Kind.COMBINATION} & {*kinds(sims, 0)}
 

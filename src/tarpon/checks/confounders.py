@@ -24,7 +24,7 @@ import numpy as np
 from .._base import threads
 from .._base.types import Array, Floats, Ints
 from ..ranks import Ranks
-from .parameters import Effects
+from .parameters import Effects, correlations, fisher
 from .swaps import Sums
 
 _EDGES = np.concatenate([[-np.inf], np.arange(-8.0, 8.01, 0.05), [np.inf]])
@@ -187,9 +187,7 @@ class Remaining:
         """Return the p-value of a bias of a parameter along numbers, beside given ones."""
         first, rest = self.moments[0][:, k], along
         if given:
-            known = np.column_stack([np.ones(len(rest)), *given])
-            both = np.column_stack([first, along])
-            first, rest = (both - known @ np.linalg.lstsq(known, both, rcond=None)[0]).T
+            first, rest = _beside(np.column_stack([first, along]), *given).T
         return _p_value(_errors(first, _centred(rest)[:, None]), n_tests)
 
     def width_along(self, k: int | None, along: Floats, n_tests: int) -> float:
@@ -199,17 +197,16 @@ class Remaining:
 
     def correlations(self, ks: Sequence[int], *given: Floats) -> Floats:
         """Return the correlations of truths of several parameters, beside what biases follow."""
-        known = np.column_stack([np.ones(len(self.moments[0])), *given])
-        first = self.moments[0][:, list(ks)]
-        return np.corrcoef(
-            first - known @ np.linalg.lstsq(known, first, rcond=None)[0], rowvar=False
-        )
+        left = _beside(self.moments[0][:, list(ks)], *given)
+        return np.stack([correlations(one[:, None], left) for one in left.T])
 
     def correlation(self, a: int, b: int, right: float, n_tests: int, *given: Floats) -> float:
         """Return the p-value of a wrong correlation, beside numbers that biases follow."""
         found = self.correlations((a, b), *given)[0, 1]
-        both = np.arctanh(np.clip([found, right], -1 + 1e-12, 1 - 1e-12))
-        return _p_value(np.diff(both) * np.sqrt(max(len(self.moments[0]) - 3, 1)), n_tests)
+        return _p_value(
+            np.diff(fisher(np.array([found, right]))) * np.sqrt(max(len(self.moments[0]) - 3, 1)),
+            n_tests,
+        )
 
     def together(self, ks: Sequence[int], along: Floats, n_tests: int) -> float:
         """Return the p-value of a dependence of several parameters that follows numbers."""
@@ -244,6 +241,13 @@ def _pooled(rows: Array) -> Array:
     """
     n = -(-len(rows) // 10)
     return np.add.reduceat(rows, [0, *range(n, len(rows) - n + 1)], axis=0)
+
+
+def _beside(values: Floats, *given: Floats) -> Floats:
+    """Return what given numbers leave of each column of values."""
+    known = np.column_stack([np.ones(len(values)), *given])
+    left: Floats = values - known @ np.linalg.lstsq(known, values, rcond=None)[0]
+    return left
 
 
 def _centred(values: Floats) -> Floats:

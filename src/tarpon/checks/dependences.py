@@ -167,7 +167,7 @@ def width_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
 
 def correlation(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe the pair whose correlation is farthest off."""
-    sums, apart = rejected.unbiased, rejected.trends.apart
+    sums, apart = rejected.sums.unbiased, rejected.trends.apart
     at = apart[np.argmax(abs(sums.products["pairs"][0, apart]))]
     a, b = sums.chosen[pairs(len(sums.chosen))[at]]
     truths, draws = sums.correlations[0, at], sums.correlations[:, at].mean()
@@ -199,7 +199,7 @@ def correlation_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
     at = int(np.flatnonzero((every == sorted((a, b))).all(axis=1))[0])
     first, second = (int(sums.chosen[k]) for k in sorted((a, b)))
     trend = trends.correlation(first, second, along, p_value)
-    change, expected = difference(trend), float(rejected.unbiased.correlations[:, at].mean())
+    change, expected = difference(trend), float(rejected.sums.unbiased.correlations[:, at].mean())
     if (draws := _drawn(rejected, first, second, along[1])) is not None:
         trend, expected = replace(trend, draws=draws), draws[1] - draws[0]
     elif change.low <= 0 <= change.high:
@@ -234,7 +234,7 @@ def combination(rejected: Rejected, p_value: float) -> list[Candidate]:
     None is named if swaps find one that is as far off too often: in as many parameters as
     simulations, truths never scatter along some combination.
     """
-    sums, n_chosen = rejected.unbiased, len(rejected.sums.chosen)
+    sums, n_chosen = rejected.sums.unbiased, len(rejected.sums.chosen)
     values, whiten = eigenvalues(sums.correlations, n_chosen)
     logs = np.log(np.maximum(values[:, [0, -1]], LEAST_VARIANCE))
     extremes = standardise(logs, len(values)) * [-1, 1]
@@ -279,7 +279,7 @@ def _left_of_combination(
 
     Beside biases that follow something, with the correlations that are left beside them.
     """
-    sums, apart = rejected.unbiased, rejected.trends.apart
+    sums, apart = rejected.sums.unbiased, rejected.trends.apart
     right = sums.correlations.copy()
     if followed := _followed(others):
         a, b = pairs(len(sums.chosen)).T

@@ -23,7 +23,6 @@ from .patches import Patch, patches
 from .statistics import adjusted, standardise
 from .swaps import Sums
 from .trends import Trends, label
-from .unbiased import unbiased
 from .values import off
 
 if TYPE_CHECKING:
@@ -70,11 +69,6 @@ class Rejected:
     def remaining(self) -> Remaining:
         """What remains beside bias and width."""
         return Remaining.of(self.sums, self.effects)
-
-    @cached_property
-    def unbiased(self) -> Sums:
-        """The sums that no bias enlarges."""
-        return unbiased(self.sums)
 
     def names(self, *places: int) -> tuple[str, ...]:
         names = tuple(self.sims.names or ())
@@ -173,7 +167,7 @@ def _residuals(rejected: Rejected) -> Floats:
 
 def _patches(rejected: Rejected, moment: int) -> list[Patch]:
     """Return the largest patches of a field that fail by their bias (0) or width (1)."""
-    sums, field = rejected.unbiased, rejected.field
+    sums, field = rejected.sums.unbiased, rejected.field
     assert field is not None
     name, shape = (
         ("maps", field.map_shape) if field.maps is not None else ("marginals", field.shape)
@@ -184,7 +178,7 @@ def _patches(rejected: Rejected, moment: int) -> list[Patch]:
 
 def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     """Describe wrong widths: of all parameters if they are alike, otherwise of those that fail."""
-    single = rejected.unbiased.moments["marginals"][:, 1]
+    single = rejected.sums.unbiased.moments["marginals"][:, 1]
     k = int(np.argmax(abs(single[0])))
     sign = np.sign(single[0, k])
     everywhere = in_others(single, k)

@@ -25,7 +25,6 @@ from .scoring import LogScores
 from .statistics import adjusted, any_of, log_ratio, row_p_values, standardise
 from .swaps import Sums
 from .trends import Trends, label
-from .unbiased import unbiased
 from .values import Few, Value
 
 _MOST_KEPT = 10
@@ -235,7 +234,7 @@ def _ranked(
 
 
 def _pairs(names: tuple[str, ...], sums: Sums, level: float) -> Tested[Pair]:
-    kept, sums = apart(len(sums.chosen)), unbiased(sums)
+    kept, sums = apart(len(sums.chosen)), sums.unbiased
     a, b = pairs(len(sums.chosen))[kept].T
     truths, draws = sums.correlations[0, kept], sums.correlations.mean(axis=0)[kept]
 

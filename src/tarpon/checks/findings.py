@@ -257,9 +257,7 @@ def _flaws(
     sums = rejected.sums
     n_rows = sums.n_rows
     marginals = sums.moments["marginals"][:n_rows]
-    ratios = log_ratio(marginals)
-    unbiased = rejected.unbiased
-    widths = unbiased.moments["marginals"][:, 1]
+    widths = sums.unbiased.moments["marginals"][:, 1]
     all_widths = standardise(widths.sum(axis=1), n_rows)
     # For scaled normal draws the fourth moment follows the second: the rest is due to tails.
     typical = marginals[:, 1].mean(axis=1) / np.sqrt(sums.n_sims)
@@ -269,11 +267,11 @@ def _flaws(
     bias = families["bias"]
     width = np.logaddexp(log_ratio(all_widths), log_mean_exp(log_ratio(widths)))
     if "maps" in sums.moments:
-        maps = unbiased.moments["maps"]
+        maps = sums.unbiased.moments["maps"]
         bias, width = (np.logaddexp(s, any_of(maps[:, k])) for k, s in enumerate((bias, width)))
     yield bias, descriptions.biased
     yield width, descriptions.width
-    yield log_mean_exp(ratios[:, 2]), descriptions.skewed
+    yield log_mean_exp(log_ratio(marginals[:, 2])), descriptions.skewed
     yield any_of(all_tails, tails), descriptions.tails
     yield np.logaddexp(slope, families.get("data", slope)), dependences.bias_by_data
     if "data width" in families:
@@ -282,10 +280,12 @@ def _flaws(
         yield families["products"], dependences.bias_by_product
         yield families["all data"], dependences.unused_data
     if "pairs" in families:
-        yield any_of(unbiased.products["pairs"][:, rejected.trends.apart]), dependences.correlation
+        pairs = sums.unbiased.products["pairs"][:, rejected.trends.apart]
+        yield any_of(pairs), dependences.correlation
         yield families["pairs by data"], dependences.correlation_by_data
     if "combinations" in families:
-        yield combinations(unbiased.correlations, len(sums.chosen)), dependences.combination
+        every = sums.unbiased.correlations
+        yield combinations(every, len(sums.chosen)), dependences.combination
     if "triples" in families:
         yield families["triples"], dependences.dependence
     yield families["shapes"], shares.of_one

@@ -213,7 +213,7 @@ class Effects:
 
     def correlations(self, k: int, along: Floats) -> Floats:
         """Return the correlations of a parameter's normal scores with the columns of `along`."""
-        return _correlations(self.scores[:, [k]], along)
+        return correlations(self.scores[:, [k]], along)
 
     def explained(self, k: int, along: Floats) -> Estimate:
         """Return the share of a parameter that numbers explain, if they go the same way."""
@@ -223,7 +223,7 @@ class Effects:
     def recovery(self, k: int) -> Estimate:
         """Return the correlation of a parameter's truths with the means of the draws."""
         return with_interval(
-            _correlations(self.mean[:, [k]], self.truth[:, [k]])[0], len(self.truth)
+            correlations(self.mean[:, [k]], self.truth[:, [k]])[0], len(self.truth)
         )
 
     @cached_property
@@ -249,7 +249,7 @@ class Effects:
         By their means; or, of posteriors with modes at both signs of a number, by their widths.
         """
         size = abs(self.truth - np.median(self.truth, axis=0))
-        follows = np.maximum(_correlations(self.mean, self.truth), _correlations(self.sd, size))
+        follows = np.maximum(correlations(self.mean, self.truth), correlations(self.sd, size))
         return follows > _CLEAR / np.sqrt(len(self.truth))
 
     def subset(self, sims: Ints) -> "Effects":
@@ -270,7 +270,7 @@ class Effects:
         """Return the table of all parameters."""
         prior = np.maximum(self.truth.var(axis=0), 1e-300)
         contraction = 1 - np.square(self.sd).mean(axis=0) / prior
-        recovery = _correlations(self.mean, self.truth)
+        recovery = correlations(self.mean, self.truth)
         return tuple(
             Parameter(
                 name,
@@ -372,14 +372,20 @@ def _of_normal(n_draws: float) -> float:
     return (1 + 1 / n_draws) * (n_draws - 1) / max(n_draws - 3, 0.5)
 
 
+def fisher(correlation: Array | float) -> Array:
+    """Return Fisher's transformation of correlations, finite for those of one, too."""
+    return np.arctanh(np.clip(correlation, -1 + 1e-12, 1 - 1e-12))
+
+
 def with_interval(correlation: float, n_sims: int) -> Estimate:
     """Return a correlation with its interval, by Fisher's transformation."""
-    z = np.arctanh(np.clip(correlation, -1 + 1e-12, 1 - 1e-12))
+    z = fisher(correlation)
     half = 1.96 / np.sqrt(max(n_sims - 3, 1))
     return Estimate(float(correlation), float(np.tanh(z - half)), float(np.tanh(z + half)))
 
 
-def _correlations(a: Floats, b: Floats) -> Floats:
+def correlations(a: Floats, b: Floats) -> Floats:
+    """Return the correlations of columns with columns, 0 for those that do not vary."""
     a, b = a - a.mean(axis=0), b - b.mean(axis=0)
     norm = np.sqrt((a * a).sum(axis=0) * (b * b).sum(axis=0))
     return (a * b).sum(axis=0) / np.where(norm > 0, norm, np.inf)

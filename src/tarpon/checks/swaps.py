@@ -12,9 +12,10 @@ All statistics here are sums over simulations of functions of pooled ranks, so t
 one look-up per simulation and score, and no more than a block of ranks is ever stored.
 """
 
-from collections import UserDict
+from collections import ChainMap, UserDict
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -32,6 +33,7 @@ from .statistics import components, standardise
 
 _DATA_PER_SUM, _DATA_PER_LARGE_SUM = 2, 8  # how many times larger than its sums a part is
 _LARGE_SUMS = 64 * 2**20
+_LEAST = 1e-3  # mean square of normal scores, and share of it that is variance
 _RARE = 3.0  # the variance of a number of truths that counts half
 _FEWEST_SIMS, FEWEST_DRAWS = 2, 5
 
@@ -87,6 +89,31 @@ class Sums:
             products=_OnHost(self.products),
             **{name: arrays.host(vars(self)[name]) for name in ("along", "ties", "correlations")},
         )
+
+    @cached_property
+    def unbiased(self) -> "Sums":
+        r"""The sums of truths about their own mean, so that no bias passes for another flaw.
+
+        With the mean :math:`m_k` of the normal scores of a parameter, their mean square
+        :math:`q_k`, and the mean products :math:`c_{kl}` of scores in units of its root, truths
+        about their mean have the variance and the correlation
+
+        .. math:: q_k - m_k^2, \qquad
+                  \frac{c_{kl} - m_k m_l}{\sqrt{(1 - m_k^2)(1 - m_l^2)}} .
+
+        The real labelling and the swaps are treated alike. For sums on the host.
+        """
+        moments = dict(self.moments)
+        for name in moments.keys() & {"marginals", "maps"}:
+            moments[name] = moments[name][: self.n_rows].copy()
+            moments[name][:, 1] -= _widths_of_means(self, name)
+        a, b = pairs(len(self.chosen)).T
+        mean = moments["marginals"][:, 0, self.chosen] / np.sqrt(self.n_sims)
+        rest = (1 - mean**2).clip(min=_LEAST) ** 0.5
+        correlations = (self.correlations - mean[:, a] * mean[:, b]) / (rest[:, a] * rest[:, b])
+        # The other products are brought from a device only if they are asked for.
+        products = ChainMap({"pairs": standardise(correlations, self.n_rows)}, self.products)
+        return replace(self, moments=moments, products=products, correlations=correlations)
 
     def with_rows(self, change: Callable[[Array], Array]) -> "Sums":
         """Return the sums with other rows of what is summed in all rows, planted ones too."""
@@ -284,7 +311,16 @@ def _unit(marginals: Array, table: Floats, n_sims: int) -> Array:
     """
     c = float((table[:, 0] ** 2 * table[:, 1]).mean())
     square = 1 + c * marginals[:, 1] / n_sims
-    return square.clip(min=1e-3) ** -0.5
+    return square.clip(min=_LEAST) ** -0.5
+
+
+def _widths_of_means(sums: Sums, name: str) -> Floats:
+    """Return the widths that are due to the means of the truths alone, in standard errors."""
+    moments = sums.moments[name][: sums.n_rows]
+    square = moments[:, 0] ** 2 / sums.n_sims
+    if name == "marginals":  # in units of the root mean square, unlike maps
+        square *= (1 + np.sqrt(2 / sums.n_sims) * moments[:, 1]).clip(min=_LEAST)
+    return np.sqrt(sums.n_sims / 2) * square
 
 
 def needs_at_least(n_sims: int, n_draws: int) -> None:
