@@ -152,10 +152,7 @@ def check_table(
         cells = " | ".join(rates([one["check"] for one in done], LEVELS))
         yield f"| {cell.name} | {sizes} | {cells} |"
     yield ""
-    yield (
-        "Each family alone, over all of these studies (one in a hundred intervals misses its "
-        "level):"
-    )
+    yield "Each family alone, over all of these studies:"
     yield ""
     yield "| family | studies | P(p ≤ 0.01) | P(p ≤ 0.05) | P(p ≤ 0.1) |"
     yield "|---|--:|---|---|---|"
