@@ -34,13 +34,12 @@ def windows(values: Floats, *, fine: bool) -> Windows:
         fine: Whether there are to be many windows per pair.
     """
     from scipy.spatial import KDTree
-    from scipy.stats import rankdata
 
     n_sims, n_features = values.shape
     size = min(max(n_sims // _WINDOW, _FEWEST), n_sims)
     pairs, members = [], [np.zeros((n_sims, 0), dtype=bool)]
     for pair in combinations(range(min(n_features, MOST_MAPPED)), 2):
-        ranks = rankdata(values[:, pair], axis=0) / n_sims
+        ranks = np.column_stack([_ranks(values[:, k]) for k in pair]) / n_sims
         inner = np.flatnonzero((abs(ranks - 0.5) <= _INNER).all(axis=1))
         inner = inner if len(inner) else np.arange(n_sims)
         middles = inner[_spread(ranks[inner], _MANY_PLACES if fine else _FEW_PLACES)]
@@ -50,6 +49,13 @@ def windows(values: Floats, *, fine: bool) -> Windows:
         pairs += [pair] * len(middles)
         members.append(inside)
     return Windows(np.array(pairs, dtype=int).reshape(-1, 2), np.concatenate(members, axis=1))
+
+
+def _ranks(values: Floats) -> Floats:
+    """Return ranks from 1 on, of equal values their mean."""
+    order = np.sort(values)
+    below, at_most = (np.searchsorted(order, values, side) for side in ("left", "right"))
+    return (below + at_most + 1) / 2
 
 
 def _spread(points: Floats, n: int) -> list[int]:

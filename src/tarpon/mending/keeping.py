@@ -96,11 +96,11 @@ def _singles(z: Floats) -> tuple[list[Floats], list[Floats], list[Floats]]:
 
 def _rings(z: Floats) -> Floats:
     """Return smooth steps of the radius at quantiles of its distribution for a normal one."""
-    from scipy.special import expit
-    from scipy.stats import chi
+    from scipy.special import expit, gammaincinv
 
     radius = np.sqrt(np.square(z).sum(axis=-1))[..., None]
-    return np.asarray(2 * expit((radius - chi.ppf(_RADII, z.shape[-1])) / _SOFT))
+    quantiles = np.sqrt(2 * gammaincinv(z.shape[-1] / 2, _RADII))
+    return np.asarray(2 * expit((radius - quantiles) / _SOFT))
 
 
 def _pairs(first: Floats, second: Floats) -> list[Floats]:
