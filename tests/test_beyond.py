@@ -166,6 +166,48 @@ class TestTruthsAboutTheirMean:
         assert kinds(sims, 0)[0] is Kind.BIAS_BY_DATA
         assert not {Kind.CORRELATION, Kind.COMBINATION} & {*kinds(sims, 0)}
 
+    @pytest.mark.parametrize("n_dims", [1, 4])
+    def test_biases_that_follow_the_data_are_no_wrong_width(self, n_dims):
+        named = Counter(
+            kind
+            for seed in range(8)
+            for kind in {*kinds(shifted(n_dims, -0.6, seed=seed, follows_x=True), seed)}
+        )
+        assert named.pop(Kind.BIAS_BY_DATA) == 8
+        # Four other kinds, each with a chance of a hundredth at most in a study.
+        assert sum(named.values()) <= binom.isf(FALSE_ALARM, 8 * 4, 0.01)
+
+    def test_and_neither_are_those_that_follow_posterior_means(self):
+        rng = np.random.default_rng(0)
+        theta = rng.normal(size=(400, 2))
+        mean = (theta + 0.5 * rng.normal(size=theta.shape)) / 1.25
+        draws = 1.3 * mean + np.sqrt(0.2) * rng.normal(size=(60, 400, 2))
+        assert kinds(tarpon.Simulations(draws, theta), 0) == [Kind.BIAS_BY_DATA]
+
+    @pytest.mark.parametrize("factor", [0.7, 1.4])
+    def test_a_wrong_width_beside_such_a_bias_is_named(self, factor):
+        """The twin: here draws are also too narrow, or so wide that the bias hardly shows."""
+        sims = shifted(2, -0.6, seed=0, follows_x=True, n_sims=600)
+        middle = sims.samples.mean(axis=0)
+        draws = middle + factor * (sims.samples - middle)
+        named = kinds(tarpon.Simulations(draws, sims.theta, x=sims.x), 0)
+        width = Kind.OVERCONFIDENT if factor < 1 else Kind.UNDERCONFIDENT
+        assert {*named} == {Kind.BIAS_BY_DATA, width}
+
+    @pytest.mark.parametrize("sd", [5, 50])
+    def test_of_truths_far_beyond_all_draws_nothing_else_is_said(self, sd):
+        assert kinds(shifted(4, sd, seed=0), 0) == [Kind.BIASED]
+
+    def test_but_of_other_parameters_it_is(self):
+        """The twin: here two parameters among the draws are correlated, and not among truths."""
+        sims = shifted(3, 0.0, seed=0, n_sims=400)
+        draws = sims.samples.copy()
+        draws[..., 0] += 5.0
+        noise = draws - sims.x
+        draws[..., 2] = sims.x[..., 0] + 0.6 * noise[..., 1] + 0.8 * noise[..., 2]
+        named = kinds(tarpon.Simulations(draws, sims.theta, x=sims.x), 0)
+        assert {*named} == {Kind.BIASED, Kind.CORRELATION}
+
     @pytest.mark.slow
     def test_patches_that_are_biased_have_no_wrong_width(self):
         named = Counter(

@@ -11,7 +11,7 @@ from .._base.text import Estimate
 from .._base.types import Floats
 from ..simulations.stored import Stored
 from .confounders import Remaining
-from .descriptions import Candidate, Rejected, in_others, remaining
+from .descriptions import Candidate, Rejected, in_others, remaining, what_biases_follow
 from .families import LEAST_VARIANCE, combinations, eigenvalues, matrices
 from .features import guides_of_blocks
 from .flaws import Finding, Kind, Trend
@@ -46,14 +46,9 @@ def _following(
     )  # fmt: skip
 
     def left(remaining: Remaining, others: Sequence[Candidate]) -> float:
-        return remaining.bias_along(k, along[1], n_tests, *_followed(others, k))
+        return remaining.bias_along(k, along[1], n_tests, *what_biases_follow(others, k))
 
     return Candidate(finding, left, (k, along[1]), simple)
-
-
-def _followed(others: Sequence[Candidate], k: int | None = None) -> list[Floats]:
-    """Return what others say that the bias of a parameter follows, or those of all."""
-    return [other.bias[1] for other in others if other.bias and k in (None, other.bias[0])]
 
 
 def bias_by_data(rejected: Rejected, p_value: float) -> list[Candidate]:
@@ -110,7 +105,7 @@ def unused_data(rejected: Rejected, p_value: float) -> list[Candidate]:
     def left(remaining: Remaining, others: Sequence[Candidate]) -> float:
         # Beside the feature that its bias follows most, named or not.
         most = plain[:, np.argmax(abs(remaining.moments[0][:, k] @ plain))]
-        return remaining.bias_along(k, guides[:, k], n_tests, *_followed(others, k), most)
+        return remaining.bias_along(k, guides[:, k], n_tests, *what_biases_follow(others, k), most)
 
     return [Candidate(finding, left, (k, guides[:, k]))]
 
@@ -178,7 +173,7 @@ def correlation(rejected: Rejected, p_value: float) -> list[Candidate]:
     )  # fmt: skip
 
     def left(remaining: Remaining, others: Sequence[Candidate]) -> float:
-        return remaining.correlation(a, b, float(draws), len(apart), *_followed(others))
+        return remaining.correlation(a, b, float(draws), len(apart), *what_biases_follow(others))
 
     return [Candidate(finding, left)]
 
@@ -281,9 +276,9 @@ def _left_of_combination(
     """
     sums, apart = rejected.sums.unbiased, rejected.trends.apart
     right = sums.correlations.copy()
-    if followed := _followed(others):
+    if given := what_biases_follow(others):
         a, b = pairs(len(sums.chosen)).T
-        right[0] = remaining.correlations(sums.chosen.tolist(), *followed)[a, b]
+        right[0] = remaining.correlations(sums.chosen.tolist(), *given)[a, b]
     failed = apart[adjusted(abs(sums.products["pairs"][:, apart])) <= rejected.level]
     right[0, failed] = right[1:, failed].mean(axis=0)
     values = combinations(right, len(sums.chosen))

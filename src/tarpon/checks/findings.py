@@ -30,6 +30,14 @@ _STRICTER = 5
 # Truths beyond all draws are named beside another flaw, so they must be many and clear.
 _OUTSIDE_TIMES, _OUTSIDE_STRICTER = 4, 10
 
+# Truths beyond all of their draws, from this share on, tell nothing else of a parameter,
+_MOSTLY_OUTSIDE = 0.9
+# least of all these:
+_OF_RANKS = {
+    Kind.SKEWED, Kind.TAILS, Kind.CORRELATION, Kind.COMBINATION, Kind.DEPENDENCE, Kind.SHAPE,
+    Kind.OUTSIDE,
+}  # fmt: skip
+
 _BY_DATA = {Kind.BIAS_BY_DATA, Kind.IGNORES_DATA, Kind.UNUSED_DATA, Kind.WIDTH_BY_DATA}
 _OTHERS = _BY_DATA | {Kind.SKEWED, Kind.TAILS, Kind.CORRELATION_BY_DATA, Kind.DEPENDENCE}
 _SCALES = {Kind.POWER, Kind.SCALES, Kind.PHASES, Kind.ANISOTROPY}
@@ -43,8 +51,9 @@ _SHADOWS = {
     Kind.SKEWED: {Kind.DEPENDENCE},
     Kind.BIAS_BY_DATA: {
         Kind.UNUSED_DATA, Kind.CORRELATION_BY_DATA, Kind.WIDTH_BY_DATA, Kind.CORRELATION,
-        Kind.COMBINATION,
+        Kind.COMBINATION, Kind.OVERCONFIDENT, Kind.SKEWED, Kind.TAILS,
     },
+    Kind.UNUSED_DATA: {Kind.OVERCONFIDENT, Kind.SKEWED, Kind.TAILS},
     Kind.IGNORES_DATA: {Kind.UNUSED_DATA, Kind.CORRELATION_BY_DATA, Kind.WIDTH_BY_DATA},
     Kind.CORRELATION: {Kind.COMBINATION, Kind.DEPENDENCE},
     Kind.ROUNDED: {Kind.DEPENDENCE, Kind.COMBINATION},
@@ -89,7 +98,7 @@ def findings(
         seen = [families[name] for name in _SHAPE if name in families]
         p_value = min(float((values >= values[0]).mean()) for values in seen)
         named = [shares.unnamed(rejected, p_value)]
-    every = (*named, *_outside(rejected))
+    every = _beside_distant((*named, *_outside(rejected)), rejected)
     return every if clipped is None else _beside_clipped(every, clipped, rejected)
 
 
@@ -152,6 +161,23 @@ def _beside_clipped(
     return tuple(
         one for one in found if one.kind not in explained or not piled.issuperset(one.parameters)
     )
+
+
+def _beside_distant(found: tuple[Finding, ...], rejected: Rejected) -> tuple[Finding, ...]:
+    """Return the findings without those about ranks of truths that nearly all lie beyond draws.
+
+    All that is known of them is how far away they are.
+    """
+    distant = np.flatnonzero(rejected.effects.outside.mean(axis=0) > _MOSTLY_OUTSIDE)
+    names = set(rejected.names(*(int(k) for k in distant)))
+    if rejected.field is not None or not names:
+        return found
+    left = [
+        one
+        for one in found
+        if one.kind not in _OF_RANKS or names.isdisjoint(one.parameters or names)
+    ]
+    return tuple(left) or found
 
 
 def _beside_values(named: list[Candidate], rejected: Rejected) -> list[Candidate]:

@@ -266,6 +266,18 @@ class Effects:
             few={k: shares.subset(sims) for k, shares in self.few.items()},
         )
 
+    def beside(self, *numbers: Floats) -> "Effects":
+        """Return the effects of draws that are moved to where truths are, on average.
+
+        Along numbers of the simulations, and along the means of the draws themselves.
+        """
+        known, mean = np.column_stack([np.ones(len(self.mean)), *numbers]), self.mean.copy()
+        for k, here in enumerate(self.counted.T):
+            every = np.column_stack([known, self.mean[:, k]])
+            line = np.linalg.lstsq(every[here], self.z[here, k], rcond=None)[0]
+            mean[:, k] += self.sd[:, k] * (every @ line)
+        return replace(self, mean=mean)
+
     def parameters(self, names: Sequence[str], p_values: Floats) -> tuple[Parameter, ...]:
         """Return the table of all parameters."""
         prior = np.maximum(self.truth.var(axis=0), 1e-300)
