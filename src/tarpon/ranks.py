@@ -10,8 +10,8 @@ from numpy.random import Generator
 from . import regions
 from ._base.arrays import Results, joined
 from ._base.text import Estimate
-from ._base.types import Array, Floats, Ints
-from .regions import Counted, Region
+from ._base.types import Floats, Ints
+from .regions import Region
 from .simulations import Simulations, is_simple, passes
 
 N_LEVELS = 999  # the largest rank among weighted draws
@@ -107,16 +107,10 @@ def _counts_of_part(part: Simulations, *, region: Region, extra: Extra | None) -
 
 
 def _counts(sims: Simulations, region: Region, extra: Extra | None) -> Results:
-    fused = regions.is_fused(region) and not sims.weighted
-    below, equal = passes.noticed(sims, lambda: _count(region, sims), fused=fused)
+    count, fused = regions.counter(region, sims)
+    below, equal = passes.noticed(sims, count, fused=fused)
     more = {} if extra is None else extra(sims, region)
     return {"below": below, "equal": equal, **more}
-
-
-def _count(region: Region, sims: Simulations) -> tuple[Array, Array]:
-    if isinstance(region, Counted) and not sims.weighted:
-        return region.count(sims)
-    return regions.count(region, sims)
 
 
 def held(

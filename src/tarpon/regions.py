@@ -7,6 +7,7 @@ way: for an accurate posterior the truth is one more draw.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -405,11 +406,15 @@ def cut(region: Region, sims: slice) -> Region:
     return region.cut(sims) if isinstance(region, Cut) else region
 
 
-def is_fused(region: Region) -> bool:
-    """Return whether a region counts by kernels alone, which need no scores."""
-    if isinstance(region, Balls):
-        return isinstance(region.metric, _metrics.Fused)
-    return isinstance(region, Counted)
+def counter(region: Region, sims: Simulations) -> tuple[Callable[[], tuple[Array, Array]], bool]:
+    """Return a function that counts the draws of simulations, and whether it needs no scores.
+
+    Then kernels alone count, which notice NaN and infinities themselves.
+    """
+    if sims.weighted or not isinstance(region, Counted):
+        return partial(count, region, sims), False
+    fused = not isinstance(region, Balls) or isinstance(region.metric, _metrics.Fused)
+    return partial(region.count, sims), fused
 
 
 def count(region: Region, sims: Simulations) -> tuple[Array, Array]:

@@ -7,7 +7,9 @@ and Dask arrays. Those here are read faster, or by other processes, or as anothe
 import mmap
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from io import FileIO
 from itertools import islice, product
 from math import prod
 from pathlib import Path
@@ -114,10 +116,8 @@ class PlainZarr:
         if not hasattr(os, "posix_fadvise"):
             return
         for place in product(*self._places(key)[1]):
-            path = self.root / self.metadata.encode_chunk_key(place)
-            if path.exists():
-                with path.open("rb", buffering=0) as file:
-                    _read_ahead(file.fileno())
+            with suppress(FileNotFoundError), self._opened(place) as file:
+                _read_ahead(file.fileno())
 
     def _places(self, key: tuple[slice, ...]) -> tuple[list[tuple[int, int]], list[range]]:
         """Return where slices start and stop, and which chunks they touch, axis by axis."""
@@ -141,12 +141,15 @@ class PlainZarr:
         return tuple(there), tuple(here)
 
     def _chunk(self, place: tuple[int, ...]) -> Array:
-        path = self.root / self.metadata.encode_chunk_key(place)
-        if not path.exists():
+        try:
+            with self._opened(place) as file:
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
             return np.broadcast_to(self.dtype.type(self.metadata.fill_value), self.chunks)
-        with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(mapped, self.dtype).reshape(self.chunks)
+
+    def _opened(self, place: tuple[int, ...]) -> FileIO:
+        return FileIO(f"{self.root}/{self.metadata.encode_chunk_key(place)}")
 
 
 def _read_ahead(file: int) -> None:
