@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Modules are compiled when they are first imported; most never are.
 PIP := -m pip install -q --disable-pip-version-check --no-compile
 
-.PHONY: demo docs figures test test-fast test-interop test-release lint coverage peers mutants trial clean
+.PHONY: demo docs figures test tests test-fast test-interop test-release lint coverage peers mutants trial clean
 
 # The package and what it needs alone; where the tools of development are, they serve too.
 DEMO := $(if $(wildcard .venv/.stamp),.venv,.venv-demo)
@@ -21,8 +21,12 @@ docs: .venv/.stamp
 	$(BIN)/python -m sphinx -n -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+# Types are checked on one processor while tests begin on the other.
+test: .venv/.stamp
+	+$(MAKE) -j2 --no-print-directory lint tests
+
 # One process more than the two processors that CI has: many tests wait for programs they started.
-test: lint
+tests: .venv/.stamp
 	$(BIN)/python -m pytest -q -n 3
 
 test-fast: lint

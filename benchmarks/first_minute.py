@@ -86,6 +86,15 @@ def checks(folder: Path, n_times: int) -> Iterator[str]:
         yield row(f"{what}, second process", *again)
 
 
+def repairs(folder: Path, n_times: int) -> Iterator[str]:
+    """Yield the row of `tarpon repair`."""
+    path, size = folder / "wrong.npz", (500, 100, 2)
+    took([sys.executable, "-c", DRAWS.replace("exact", "heavy_tails"), str(path), *map(str, size)])
+    words = [sys.executable, "-m", "tarpon", "repair", str(path), "--rng", "0"]
+    what = f"`tarpon repair`, {' × '.join(map(str, size))}"
+    yield row(what, *(took(words) for _ in range(n_times)))
+
+
 def demos(folder: Path) -> Iterator[str]:
     """Yield the rows of `make demo`, with pip and with uv where it is there."""
     tracked = subprocess.run(
@@ -113,6 +122,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         lines += imports(given.times)
         lines += checks(Path(folder), given.times)
+        lines += repairs(Path(folder), given.times)
         lines += demos(Path(folder))
     text = "\n".join(lines)
     print(text)

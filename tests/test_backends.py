@@ -1,5 +1,6 @@
 """Every backend must return the integers of the NumPy definition."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -8,9 +9,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+import zarr
 
 from tarpon import backends
-from tarpon.backends import _kernels, _numpy
+from tarpon.backends import _by_piece, _kernels, _numpy
+from tarpon.simulations import stored
 
 BACKENDS = {"kernels": _kernels}
 LAYOUTS = {
@@ -112,6 +115,30 @@ def test_counts_are_those_of_the_definition(backend, layout, dtype, shape):
     for mine, yours in zip(backend.extent(samples), _numpy.extent(samples), strict=True):
         np.testing.assert_array_equal(mine, yours)
         assert mine.dtype == yours.dtype
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 2**12])
+@pytest.mark.parametrize(
+    "some", [slice(0, 20), slice(4, 17), slice(5, 6), np.array([0, 1, 7, 13, 19])], ids=str
+)
+def test_draws_that_are_read_piece_by_piece_are_counted(tmp_path, monkeypatch, some, piece_bytes):
+    monkeypatch.setattr(stored, "_PIECE_BYTES", piece_bytes)
+    samples, theta, centres, scale = points(33, 20, 3, "f4")
+    array = zarr.create_array(
+        tmp_path / "z", data=samples, chunks=(10, 6, 3), compressors=None, filters=None
+    )
+    unread = dataclasses.replace(stored.Stored.of(array, 1), where=some)
+    backend, period = backends.of(unread), np.array([np.inf, 12.0, 9.0])
+    assert backend is backends.exact(unread) is _by_piece
+    assert len(list(unread.pieces())) >= (2 if piece_bytes == 1 and unread.n_sims > 6 else 1)
+    samples, theta, centres = samples[:, some], theta[some], centres[some]
+    several = np.stack([centres, centres[::-1]], axis=1)
+    calls = [("smaller",), *((name, each, scale) for name in ("closer", "closer_l1")
+                             for each in (centres, several))]  # fmt: skip
+    for name, *more in [*calls, ("closer_periodic", centres, scale, period)]:
+        agree(getattr(backend, name)(unread, theta, *more),
+              getattr(_kernels, name)(samples, theta, *more))  # fmt: skip
+    np.testing.assert_array_equal(backend.extent(unread), _kernels.extent(samples))
 
 
 def lengths():

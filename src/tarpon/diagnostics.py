@@ -216,11 +216,13 @@ class _Distances:
         used = slice(-range_of(sims).start % self.every, None, self.every)
         if used.start >= sims.n_sims:
             return {"distances": np.empty((0, 4, sims.n_dims))}
-        draws = slice(None, None, max(1, sims.n_draws // _DRAWS))
+        every = max(1, sims.n_draws // _DRAWS)
         centres = cast(Balls, region).centres[range_of(sims)][used]
         if centres.ndim == 3:  # the first of several references
             centres = centres[:, 0]
-        sample = [arrays.host(sims.theta[None, used]), arrays.host(sims.samples[draws, used])]
+        places = range(*used.indices(sims.n_sims))  # one by one: draws may be on disk
+        draws = [arrays.host(sims.samples[:, k : k + 1][::every]) for k in places]
+        sample = [arrays.host(sims.theta[None, used]), np.concatenate(draws, axis=1)]
         points = np.concatenate(sample).astype(float)
         mean, ends = points.mean(axis=0), (points.min(axis=0), points.max(axis=0))
         unit = arrays.power_of_two(ends[1] - ends[0])

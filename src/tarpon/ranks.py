@@ -102,6 +102,9 @@ def counts(sims: Simulations, region: Region, extra: Extra | None = None) -> Res
 
 
 def _counts_of_part(part: Simulations, *, region: Region, extra: Extra | None) -> Results:
+    stored = part._unread.get("samples")
+    if stored is not None and stored.plain and regions.counter(region, part)[1]:
+        return _counts(part._fetched(but="samples"), region, extra)  # kernels read the draws
     pieces = passes.pieces(part, by_chunk=True, unchecked=True)
     return joined(_counts(piece, region, extra) for piece in pieces)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ._base import arguments, optional
-from ._base.arrays import host, power_of_two, rounded_like
+from ._base.arrays import host, long_rows, power_of_two, rounded_like
 from ._base.text import clean
 from ._base.types import Array, ArrayLike, Floats
 from .simulations import Simulations, fields, shapes, weights
@@ -103,8 +103,9 @@ class Uniform:
             )
         start, stop = self.part
         points = rng.uniform(start, stop, size=(sims.n_sims, sims.n_dims))
-        points *= high - low
-        points += low
+        for rows, n in long_rows(points):
+            rows *= np.tile(high - low, n)
+            rows += np.tile(low, n)
         return points
 
 

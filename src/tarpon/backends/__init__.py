@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol
 
+import numpy as np
+
 from .._base import arrays
 from .._base.types import Array, Floats, Ints
 from ._sums import watched as watched
@@ -119,6 +121,8 @@ def of(array: Array) -> Backend:
         from . import _torch as backend
     elif arrays.package(array) == "jax":
         from . import _jax as backend
+    elif hasattr(array, "pieces"):
+        from . import _by_piece as backend
     else:
         from . import _kernels as backend
     return backend
@@ -130,8 +134,8 @@ def exact(array: Array) -> Backend:
     For a few numbers that is NumPy's, unless the kernels are loaded anyway. Large arrays come in
     pieces, so the numbers of all calls count.
     """
-    on_cpu = arrays.package(array) not in ("torch", "jax")
-    if on_cpu and sum(_sizes) + array.size < _FEW and f"{__name__}._kernels" not in sys.modules:
+    at_hand = isinstance(array, np.ndarray)
+    if at_hand and sum(_sizes) + array.size < _FEW and f"{__name__}._kernels" not in sys.modules:
         from . import _numpy
 
         _sizes.append(array.size)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._base.arrays import host, namespace, to_device_of
+from .._base.arrays import host, long_rows, namespace, to_device_of
 from .._base.types import Array, Floats
 
 _LARGEST_POWER = {4: 126, 8: 1022}  # of two, by the bytes of a number
@@ -110,7 +110,15 @@ def centred(scale: Floats, away: Array, itemsize: int) -> Floats:
 def _largest(sizes: Array) -> Floats:
     """Return the largest finite size of each column, 0 if there is none."""
     xp = namespace(sizes)
-    largest: Floats = host(xp.amax(sizes, axis=0))
-    if np.isfinite(largest).all():
-        return largest
-    return host(xp.amax(xp.where(xp.isfinite(sizes), sizes, 0.0), axis=0))
+    largest = _top(sizes)
+    return (
+        largest if np.isfinite(largest).all() else _top(xp.where(xp.isfinite(sizes), sizes, 0.0))
+    )
+
+
+def _top(sizes: Array) -> Floats:
+    """Return the largest of each column."""
+    if (xp := namespace(sizes)) is not np:
+        return host(xp.amax(sizes, axis=0))
+    tops = [rows.max(axis=0).reshape(n, -1).max(axis=0) for rows, n in long_rows(sizes)]
+    return np.max(tops, axis=0)

@@ -344,9 +344,10 @@ class Simulations:
         part._known.centres = None
         return part
 
-    def _fetched(self) -> "Simulations":
-        """Return the simulations with all that is stored read."""
-        return self._with(**{name: array.read() for name, array in self._unread.items()})
+    def _fetched(self, *, but: str = "") -> "Simulations":
+        """Return the simulations with all that is stored read, but for one array if told."""
+        read = {name: array.read() for name, array in self._unread.items() if name != but}
+        return self._with(**read)
 
     def _validate(self) -> None:
         """Look at every number: refuse invalid simulations or drop them, and know the box."""

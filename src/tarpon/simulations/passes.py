@@ -123,7 +123,7 @@ def pieces(
 
 
 def noticed(sims: "Simulations", count: Callable[[], _T], *, fused: bool) -> _T:
-    """Count the draws of simulations in memory, and raise if some of them are invalid.
+    """Count the draws of simulations, and raise if some of them are invalid.
 
     Arguments:
         sims: The simulations.
@@ -133,11 +133,11 @@ def noticed(sims: "Simulations", count: Callable[[], _T], *, fused: bool) -> _T:
     if sims._known.checked:
         return count()
     if not fused or not arrays.namespace(sims.theta).isfinite(sims.theta).all():
-        refuse(sims)
+        refuse(sims._fetched())
     with backends.watched() as sums:
         counted = count()
     if not sums.finite:
-        refuse(sims)
+        refuse(sims._fetched())
     return counted
 
 

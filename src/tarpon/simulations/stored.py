@@ -2,9 +2,11 @@
 
 import threading
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from itertools import pairwise, zip_longest
 from math import prod
 from typing import Any
 
@@ -25,6 +27,8 @@ from .sources import (
 
 _N_SAMPLED, _WHOLE_BYTES = 8, 64 * 2**20  # simulations and bytes that a fingerprint reads
 _MOST_AT_ONCE = 256 * 2**20  # bytes of whole chunks that are kept for the blocks to come
+_PIECE_BYTES = 4 * 2**20  # of chunks that are read together, at least
+_AHEAD = 2  # pieces that are read from disk before they are needed
 _kept = threading.local()
 _NOTHING: tuple[Any, int | None, int, Array] = (None, None, 0, np.empty(0))
 
@@ -154,6 +158,18 @@ class Stored:
         lines = "\n".join([which, str(self.source.shape), *(files or ()), *numbers])
         forget()
         return f"{self.dtype} {self.shape} {sha256(lines.encode()).hexdigest()[:32]}"
+
+    def pieces(self) -> Iterator[tuple[slice, Array]]:
+        """Yield some of the simulations after the other, as they lie in chunks, read."""
+        row = max(1, self.dtype.itemsize * prod(self.shape) // max(self.n_sims, 1))
+        step = self.chunk * max(1, _PIECE_BYTES // (row * self.chunk))
+        start = self.where.start % step if isinstance(self.where, slice) else 0
+        ends = [0, *range(step - start, self.n_sims, step), self.n_sims]
+        places = [slice(*pair) for pair in pairwise(ends)]
+        for place, later in zip_longest(places, places[_AHEAD:]):
+            if later is not None:
+                self.window(later).ahead()
+            yield place, self.window(place).read()
 
     def ahead(self) -> None:
         """Have the system read them from disk, while something else goes on."""
