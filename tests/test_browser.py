@@ -46,8 +46,8 @@ def reports(tmp_path_factory):
     }
     for kind, one in checks.items():
         one.report(folder / f"{kind}.html", name=HOSTILE[0] if kind == "hostile" else kind)
-    several = [checks["good"], checks["broken"], checks["hostile"]]
-    report.write(folder / "several.html", *several, names=["good", "broken", HOSTILE[1]])
+    several = [checks["good"], checks["one"], checks["hostile"]]
+    report.write(folder / "several.html", *several, names=["good", "one", HOSTILE[1]])
     local(folder / "local.html")
     return {kind: (folder / f"{kind}.html").as_uri() for kind in KINDS}
 
@@ -79,31 +79,60 @@ def chromium():
         browser.close()
 
 
-@pytest.fixture
-def visit(chromium, reports):
-    """Open reports, and hold that nothing went wrong and that no request left the file."""
-    contexts, troubles, asked = [], [], set()
+@pytest.fixture(scope="module")
+def contexts(chromium):
+    """Where scripts run, and where they do not."""
+    found = {
+        scripts: chromium.new_context(java_script_enabled=scripts) for scripts in (True, False)
+    }
+    yield found
+    for context in found.values():
+        context.close()
 
-    def open_page(kind, *, size="wide", scheme="light", scripts=True):
-        width, height = SIZES[size]
-        context = chromium.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme=scheme,
-            java_script_enabled=scripts,
-        )
-        contexts.append(context)
-        page = context.new_page()
+
+@pytest.fixture(scope="module")
+def looked_at():
+    """Pages that are open and as they were loaded, what went wrong in any, and what any asked."""
+    return {}, [], set()
+
+
+@pytest.fixture
+def visit(contexts, reports, looked_at):
+    """Open reports, and hold that nothing went wrong and that no request left the file.
+
+    Pages are shared, but those that a test changes are opened for it `alone`.
+    """
+    (pages, troubles, asked), changed = looked_at, []
+
+    def new_page(scripts):
+        page = contexts[scripts].new_page()
         page.on("console", lambda message: troubles.append(message.text))
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("dialog", lambda dialog: troubles.append(dialog.message))
         page.on("request", lambda request: asked.add(request.url))
-        page.goto(reports[kind])
+        return page
+
+    def open_page(kind, *, size="wide", scheme="light", scripts=True, alone=False):
+        key = kind, scripts
+        new = alone or key not in pages
+        page = new_page(scripts) if new else pages[key]
+        width, height = SIZES[size]
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme, media="screen")
+        if new:
+            page.goto(reports[kind])
+        if alone:
+            changed.append(page)
+        else:
+            pages[key] = page
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
-    assert not troubles
+    for page in changed:
+        page.close()
+    said = troubles.copy()
+    troubles.clear()
+    assert not said
     assert {url for url in asked if not url.startswith("data:")} <= set(reports.values())
 
 
@@ -139,7 +168,7 @@ def barriers(page, **options):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_axe_finds_no_serious_barrier(visit, kind):
-    page = visit(kind)
+    page = visit(kind, alone=kind == "one")
     if kind == "one":  # the smallest page stands for the tables behind figures of all
         page.evaluate(
             "document.querySelectorAll('details').forEach((part) => { part.open = true })"
@@ -154,7 +183,7 @@ def test_text_can_be_read_in_the_dark(visit, kind):
 
 
 def test_arrow_keys_read_the_values(visit):
-    page = visit("broken")
+    page = visit("broken", alone=True)
     plot = page.locator(".plot").first
     out = page.locator("figure").first.locator(".readout")
     first = page.locator("figure").first.locator("tbody tr").first.locator("th, td")
@@ -190,7 +219,7 @@ def column(page, k):
 
 @pytest.mark.parametrize("kind", ["broken", "many"])
 def test_tables_are_sorted_by_any_column(visit, kind):
-    page = visit(kind)
+    page = visit(kind, alone=True)
     heads = page.locator("table.parameters thead th")
     for k in (1, 3, 4, 5, 6, 7, 8, 10):
         head = heads.nth(k - 1)
@@ -206,7 +235,7 @@ def test_tables_are_sorted_by_any_column(visit, kind):
 
 
 def test_parameters_are_filtered(visit):
-    page = visit("many")
+    page = visit("many", alone=True)
     rows = page.locator("table.parameters tbody tr:visible")
     assert rows.count() == 120
     page.get_by_label("Filter by name").fill("THETA_11")
@@ -226,7 +255,7 @@ def test_without_scripts_nothing_is_offered_that_needs_them(visit):
 
 @pytest.mark.parametrize("kind", ["hostile", "several"])
 def test_hostile_names_do_nothing(visit, kind):
-    page = visit(kind)
+    page = visit(kind, alone=True)
     page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
     assert page.evaluate("window.hacked") is None
     assert page.locator("script").count() == 1
@@ -236,8 +265,8 @@ def test_hostile_names_do_nothing(visit, kind):
 
 def test_colours_follow_the_reader(visit):
     ink = "getComputedStyle(document.querySelector('.plot text')).fill"
-    light, dark = (visit("broken", scheme=scheme) for scheme in ("light", "dark"))
-    assert light.evaluate(ink) == "rgb(29, 29, 27)"
+    assert visit("broken", scheme="light").evaluate(ink) == "rgb(29, 29, 27)"
+    dark = visit("broken", scheme="dark")
     assert dark.evaluate(ink) == "rgb(233, 230, 223)"
     dark.emulate_media(media="print")
     assert dark.evaluate(ink) == "rgb(0, 0, 0)"
@@ -245,7 +274,7 @@ def test_colours_follow_the_reader(visit):
 
 
 def test_a_link_opens_the_study_that_it_leads_to(visit):
-    page = visit("several")
+    page = visit("several", alone=True)
     assert not page.locator("#s1 .headline").is_visible()
     page.locator("table.outcomes a").nth(1).click()
     page.locator("#s1 .headline").wait_for(state="visible")
@@ -262,7 +291,7 @@ def test_bias_and_width_are_on_the_first_screen(visit):
 
 
 def test_a_comparison_can_be_read_on_a_phone(visit):
-    page = visit("several", size="phone")
+    page = visit("several", size="phone", alone=True)
     wide = "document.documentElement.scrollWidth - innerWidth"
     assert page.evaluate(wide) <= 0
     for cell in page.locator("table.outcomes :is(th, td):visible").all():
@@ -277,7 +306,7 @@ def test_a_comparison_can_be_read_on_a_phone(visit):
 
 
 def test_all_angles_are_folded_until_asked_for(visit):
-    page = visit("broken")
+    page = visit("broken", alone=True)
     angles = page.locator("details.angles table")
     assert not angles.is_visible()
     page.locator("nav.contents a", has_text="All angles").click()
@@ -316,3 +345,5 @@ def test_the_pointer_reads_a_window(visit):
     figure = page.locator("section:has(> #s0-where) figure").first
     figure.locator(".plot").hover()
     assert "p, adjusted" in figure.locator(".readout").inner_text()
+    page.locator("h1").hover()
+    assert not figure.locator(".readout").inner_text()

@@ -36,6 +36,12 @@ def check(flaw, n_dims=10, seed=0):
     return tarpon.check(zoo(flaw, n_dims=n_dims, rng=seed), rng=seed, n_swaps=299)
 
 
+@cache
+def detectable(n_dims, n_draws):
+    exact = zoo("exact", n_dims=n_dims, n_draws=n_draws, n_sims=100, rng=1)
+    return tarpon.check(exact, rng=1, n_swaps=199).detectable
+
+
 def kinds(check):
     return {finding.kind for finding in check.findings}
 
@@ -525,7 +531,7 @@ class TestNoWordIsContradicted:
     @pytest.mark.slow
     @pytest.mark.parametrize("flaw", [flaw for flaw in FLAWS if flaw != "exact"])
     def test_on_the_zoo(self, flaw):
-        for n_dims, seed in [(3, 0), (3, 1), (10, 2)]:
+        for n_dims, seed in [(3, 0), (10, 2)]:
             sims = zoo(flaw, n_dims=n_dims, n_sims=150, n_draws=50, rng=seed)
             found = tarpon.check(sims, rng=seed, n_swaps=99)
             assert not [str(f) for f in found.findings if contradicted(f)]
@@ -534,7 +540,7 @@ class TestNoWordIsContradicted:
     def test_on_random_mixtures(self):
         """Posteriors with two or three modes of random weights, widths and places, and others."""
         rejected = 0
-        for seed in range(40):
+        for seed in range(24):
             rng = np.random.default_rng(seed)
 
             def draw(n, rng=rng):
@@ -548,7 +554,7 @@ class TestNoWordIsContradicted:
             found = tarpon.check(draws, truths, x=x, rng=seed, n_swaps=99)
             rejected += found.p_value <= 0.05
             assert not [str(f) for f in found.findings if contradicted(f)]
-        assert rejected >= 30
+        assert rejected >= 18
 
     def test_and_a_contradicted_word_would_be_noticed(self):
         shaky, right = Estimate(0.02, -0.13, 0.17), Estimate(0.3, 0.2, 0.4)
@@ -672,10 +678,10 @@ class TestOutcome:
     @pytest.mark.parametrize("kind", ["bias", "width"])
     @pytest.mark.parametrize(("n_dims", "n_draws"), [(3, 100), (30, 20)])
     def test_what_is_called_detectable_is_detected(self, request, n_dims, n_draws, kind):
-        study = partial(zoo, "exact", n_dims=n_dims, n_draws=n_draws)
-        size = getattr(tarpon.check(study(rng=1), rng=1, n_swaps=199).detectable, kind)
+        study = partial(zoo, "exact", n_dims=n_dims, n_draws=n_draws, n_sims=100)
+        size = getattr(detectable(n_dims, n_draws), kind)
         request.getfixturevalue("nothing_planted")
-        n_studies, caught = 40, 0
+        n_studies, caught = 30, 0
         enough = binom.ppf(FALSE_ALARM, n_studies, 0.9)  # 90 % were promised
         for seed in range(n_studies):
             if caught >= enough:
@@ -767,7 +773,7 @@ class TestSizes:
     @pytest.mark.slow
     def test_check_of_ten_thousand_parameters(self):
         rng = np.random.default_rng(0)
-        points = rng.normal(size=(13, 20, 10_000)).astype("f4")
+        points = rng.normal(size=(13, 10, 10_000)).astype("f4")
         found = tarpon.check(points[1:], points[0], rng=0, n_swaps=19)
         assert found.p_value > 0.04
 
@@ -809,7 +815,7 @@ class TestSizes:
         said = []
         monkeypatch.setattr(arguments, "affordable", lambda n_bytes, *_: said.append(n_bytes))
         tracemalloc.start()
-        tarpon.check(sims, n_swaps=20_000, rng=0)
+        tarpon.check(sims, n_swaps=10_000, rng=0)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert 0.5 * peak < said[0] < 2 * peak
@@ -867,7 +873,7 @@ class TestObservations:
         assert np.linalg.svd(other.T @ usual.values[:, :6] / 80)[1].min() < 0.9
 
     def test_a_flaw_that_follows_wide_observations_is_seen(self):
-        sims = zoo("prior", n_dims=2, n_sims=300, rng=0)
+        sims = zoo("prior", n_dims=2, n_sims=150, rng=0)
         x = (sims.x @ np.random.default_rng(1).normal(size=(2, 70_000))).astype(np.float32)
         assert tarpon.check(sims.samples, sims.theta, x=x, rng=0, n_swaps=199).p_value == 1 / 200
 

@@ -13,10 +13,12 @@ import h5py
 import numpy as np
 import pytest
 import zarr
+from click.testing import CliRunner
 from distributed import Client
 
 import tarpon
 from tarpon import Engine, Simulations
+from tarpon.cli import main
 
 N_SIMS, N_DRAWS, N_DIMS = 100, 250, 3
 
@@ -129,6 +131,47 @@ def test_samplers_on_dask(client):
     np.testing.assert_array_equal(there.samples, here.samples)
 
 
+PROBLEM = """
+import numpy as np
+
+def prior(rng):
+    return rng.normal(size=2)
+
+def simulate(theta, rng):
+    return theta + rng.normal(size=2)
+
+def posterior(x, n_draws, rng):
+    return x / 2 + np.sqrt(0.5) * rng.normal(size=(n_draws, 2))
+"""
+
+
+@pytest.mark.slow
+def test_runs_on_dask(client, tmp_path):
+    """Whoever simulates: the same simulations are stored, and the answer is the same."""
+    (tmp_path / "problem.py").write_text(PROBLEM)
+
+    def found(store, executor):
+        study = tarpon.run(
+            str(tmp_path / "problem.py"), store=tmp_path / store, n_sims=24, n_draws=50, rng=7,
+            executor=executor,
+        )  # fmt: skip
+        stored = {}
+        for path in sorted((tmp_path / store).glob("simulations-*.npz")):
+            with np.load(path) as file:
+                for k, index in enumerate(file["index"].tolist()):
+                    assert index not in stored
+                    stored[index] = [
+                        values.tolist()
+                        for values in (file["theta"][k], file["x"][k], file["samples"][:, k])
+                    ]
+        return study.check.to_dict(), stored
+
+    with ThreadPoolExecutor(2) as pool:
+        here = found("here", pool)
+    assert found("there", client) == here
+    assert here[1].keys() == set(range(24))
+
+
 @pytest.mark.slow
 def test_a_worker_that_is_killed_changes_nothing(store, serial, client):
     """SIGKILL hits a worker when some blocks are done and others are being computed."""
@@ -151,19 +194,17 @@ def test_a_worker_that_is_killed_changes_nothing(store, serial, client):
 
 @pytest.mark.slow
 def test_the_command_line_takes_a_scheduler(store, client):
-    words = ["check", store / "a.zarr", "--rng", "1", "--n-swaps", "49"]
-    here, there = (
-        subprocess.run(
-            [sys.executable, "-m", "tarpon", *map(str, words), *more],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for more in ([], ["--scheduler", client.scheduler.address])
+    words = ["check", str(store / "a.zarr"), "--rng", "1", "--n-swaps", "49"]
+    here = CliRunner().invoke(main, words)
+    there = subprocess.run(
+        [sys.executable, "-m", "tarpon", *words, "--scheduler", client.scheduler.address],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert there.stderr == ""
-    assert (there.stdout, there.returncode) == (here.stdout, here.returncode)
-    assert here.returncode == 1
+    assert (there.stdout, there.returncode) == (here.stdout, here.exit_code)
+    assert here.exit_code == 1
 
 
 def test_no_more_blocks_are_under_way_than_workers_need():

@@ -77,7 +77,7 @@ class TestLevel:
         [(Products(), False), (Products(), True), (Quadratic(), False), (Constant(), False)],
     )
     def test_p_values_of_exact_posteriors_are_uniform(self, learner, weighted):
-        score, n_studies = Folds(learner, n_folds=4, n_swaps=39), 150
+        score, n_studies = Folds(learner, n_folds=3, n_swaps=39), 100
         size = {"n_sims": 40, "n_draws": 7, "n_dims": 2, "weighted": weighted}
         p = [p_value(study(seed=seed, **size), score, seed) for seed in range(n_studies)]
         for level in (0.05, 0.2, 0.5):
@@ -98,14 +98,16 @@ class TestLevel:
         assert np.sum(np.array(p) <= LEVEL) > limits(60, LEVEL)[1]
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.usefixtures("nothing_planted")
-    def test_a_check_with_a_learned_score_keeps_its_level(self, weighted):
-        score, n_studies, alarms = Folds(n_swaps=39), 50, 0
-        for seed in range(n_studies):
+    def test_a_check_with_a_learned_score_keeps_its_level(self):
+        """Of 30 studies without weights and 30 with: 50 % in place of 20 % fails half the time."""
+        score, p = Folds(n_swaps=39), np.empty((2, 30))
+        for weighted, seed in np.ndindex(p.shape):
             sims = study(n_sims=40, n_draws=9, n_dims=2, weighted=weighted, seed=seed)
-            alarms += tarpon.check(sims, scores={"it": score}, n_swaps=99, rng=seed).p_value <= 0.2
-        assert alarms <= limits(n_studies, 0.2)[1]
+            found = tarpon.check(sims, scores={"it": score}, n_swaps=99, rng=seed)
+            p[weighted, seed] = found.p_value
+        for some in (p, *p):
+            assert (some <= 0.2).sum() <= binom.isf(FALSE_ALARM / 3, some.size, 0.2)
 
     def test_every_fold_has_its_own_score(self):
         """And the first one, an eighth of the simulations, is learned from only."""

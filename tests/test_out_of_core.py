@@ -669,27 +669,41 @@ def test_folders_that_cannot_be_merged(run, tmp_path):
     assert "was written from Python" in " ".join(run("merge", tmp_path).stderr.split())
 
 
+# Memory of its own: pages of files are there as long as nobody else needs them.
 LARGE = """
-import resource, sys
+import re, sys, threading, time
 import numpy as np, tarpon
 from tarpon.adapters import files
 from tarpon.backends import _kernels, _swaps
 _swaps._FEW_ADDED = _swaps._FEW_RANKED = -1  # load all kernels first
 tarpon.check(tarpon.problems.gaussian("correct", n_sims=20, rng=0), n_swaps=19, rng=0)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+def megabytes():
+    with open("/proc/self/status") as file:
+        return int(re.search(r"RssAnon:\\s+(\\d+)", file.read())[1]) / 1000
+
+def watch():
+    while True:
+        seen.append(megabytes())
+        time.sleep(0.005)
+
+before, seen = megabytes(), []
+threading.Thread(target=watch, daemon=True).start()
 sims = files.load(sys.argv[1])
 test = getattr(tarpon, sys.argv[2])
 more = {"n_swaps": 49} if sys.argv[2] == "check" else {}
 print(test(sims, rng=0, **more).p_value)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(max(seen) - before)
+held = np.asarray(sims.samples) + 1.0
+print(megabytes() - before)
 """
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """Half a gigabyte of draws, once in every format; in HDF5 half of it, in single precision."""
+    """393 MB of draws, once in every format; in HDF5 half of it, in single precision."""
     path = tmp_path_factory.mktemp("large")
-    shape, chunks = (1000, 4096, 16), (1000, 64, 16)
+    shape, chunks = (1000, 1536, 32), (1000, 64, 32)
     rng = np.random.default_rng(0)
     theta = rng.standard_normal(shape[1:], dtype="f8")
     group = zarr.create_group(path / "large.zarr")
@@ -697,41 +711,44 @@ def large(tmp_path_factory):
     samples = group.create_array(
         "samples", shape=shape, chunks=chunks, dtype="f8", compressors=None
     )
-    with h5py.File(path / "large.h5", "w") as file:
-        file["theta"] = theta
-        again = file.create_dataset("samples", shape=shape, chunks=chunks, dtype="f4")
-        for start in range(0, shape[1], 64):
-            block = rng.standard_normal((1000, 64, 16), dtype="f8")
-            samples[:, start : start + 64] = again[:, start : start + 64] = block
     (path / "folder").mkdir()
     np.save(path / "folder" / "theta.npy", theta)
     mapped = np.lib.format.open_memmap(
         path / "folder" / "samples.npy", mode="w+", dtype="f8", shape=shape
     )
-    for start in range(0, shape[1], 1024):
-        mapped[:, start : start + 1024] = samples[:, start : start + 1024]
+    with h5py.File(path / "large.h5", "w") as file:
+        file["theta"] = theta
+        again = file.create_dataset("samples", shape=shape, chunks=chunks, dtype="f4")
+        block = rng.standard_normal(chunks, dtype="f8")
+        for start in range(0, shape[1], chunks[1]):
+            part = slice(start, start + chunks[1])
+            samples[:, part] = again[:, part] = mapped[:, part] = block
     return path
 
 
 @pytest.mark.parametrize(
     ("name", "test", "most"),
     [
-        ("large.zarr", "tarp", 200),
-        ("large.h5", "tarp", 200),
-        ("folder", "tarp", 200),
-        ("large.zarr", "check", 450),
+        ("large.zarr", "tarp", 100),
+        ("large.h5", "tarp", 100),
+        ("folder", "tarp", 100),
+        ("large.zarr", "check", 350),
     ],
 )
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells memory of one's own")
 @pytest.mark.slow
 def test_memory_is_bounded_by_blocks_and_not_by_the_data(large, name, test, most):
+    """The twin, which holds all draws, is seen to need more."""
     said = subprocess.run(
         [sys.executable, "-c", LARGE, large / name, test],
+        env=os.environ | {"TARPON_THREADS": "2"},
         capture_output=True,
         text=True,
         check=True,
     ).stdout.split()
-    assert 0 <= float(said[0]) <= 1
-    assert int(said[1]) < most * 1024  # of 524 MB of draws, or 262 MB
+    p_value, needed, held = map(float, said)
+    assert 0 <= p_value <= 1
+    assert needed < most < held  # MB
 
 
 def test_nothing_warns(tmp_path):

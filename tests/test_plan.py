@@ -101,11 +101,12 @@ class TestSoManySimulations:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("error", ["bias", "width"])
-    def test_find_it_as_often_as_planned(self, error):
-        """Of 40 studies with a probability of 0.9 each, 24 or fewer find it in 6e-7 of runs."""
+    def test_find_it_as_often_as_planned(self, error, request):
+        """Of 30 studies with a probability of 0.9 each, 16 or fewer find it in 3e-7 of runs."""
         least = tarpon.plan(2, n_sims=30, n_draws=50, rng=0).detectable[50]
+        request.getfixturevalue("nothing_planted")
         found = 0
-        for seed in range(40):
+        for seed in range(30):
             rng = np.random.default_rng(seed)
             samples, theta = rng.normal(size=(50, 30, 2)), rng.normal(size=(30, 2))
             if error == "bias":
@@ -113,7 +114,7 @@ class TestSoManySimulations:
             else:
                 samples *= 1 - least.width
             found += tarpon.check(samples, theta, rng=seed).outcome == "inaccurate"
-        assert found > 24
+        assert found > 16
 
     @pytest.mark.slow
     def test_print_a_table(self):
@@ -154,15 +155,15 @@ class TestTolerance:
 
     @pytest.mark.slow
     def test_so_many_show_it(self):
-        """Planned for 90 %: of 40 studies, fewer than 26 have a probability below 1e-6."""
+        """Planned for 90 %: of 30 studies, fewer than 17 have a probability below 1e-6."""
         most = tarpon.Tolerance(0.4, 0.3, 0.15)
         n_sims = tarpon.plan(2, tolerance=most, n_draws=60).n_sims[60]
         n_shown = 0
-        for seed in range(40):
+        for seed in range(30):
             points = np.random.default_rng(seed).normal(size=(61, n_sims, 2))
             found = tarpon.check(points[1:], points[0], tolerance=most, n_swaps=19, rng=seed)
             n_shown += found.outcome == "within tolerance"
-        assert n_shown >= 26
+        assert n_shown >= 17
 
     def test_smaller_errors_need_more(self):
         needed = [

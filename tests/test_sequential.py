@@ -131,7 +131,7 @@ class TestLevel:
     @pytest.mark.slow
     @pytest.mark.parametrize("n_dims", [1, 5])
     def test_exact_posteriors_are_seldom_called_inaccurate(self, n_dims):
-        n_runs, rng = 600, np.random.default_rng(n_dims)
+        n_runs, rng = 400, np.random.default_rng(n_dims)
         wealth, highest = None, np.zeros(n_runs)
         for _ in range(300):
             points = rng.standard_normal((20, n_runs, n_dims), dtype=np.float32)
@@ -146,15 +146,16 @@ class TestLevel:
             assert (highest >= -np.log(level)).sum() <= most(n_runs, level)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("weighted", [False, True])
-    def test_exact_posteriors_are_seldom_called_inaccurate_by_an_adversary(self, weighted):
-        n_runs, hits = 100, 0
-        for seed in range(n_runs):
+    def test_exact_posteriors_are_seldom_called_inaccurate_by_an_adversary(self):
+        """Of 60 runs without weights and 60 with: 26 % in place of 10 % fails half the time."""
+        hits = np.empty((2, 60), dtype=bool)
+        for weighted, seed in np.ndindex(hits.shape):
             exact = zoo("exact", n_sims=50, n_draws=15, rng=seed)
             sims = importance(50, 15, seed) if weighted else exact
             monitor = Monitor(level=0.1, adversary=Quadratic(penalty=1.0), rng=seed).add(sims)
-            hits += monitor.outcome == "inaccurate"
-        assert hits <= most(n_runs, 0.1)
+            hits[weighted, seed] = monitor.outcome == "inaccurate"
+        for some in (hits, *hits):
+            assert some.sum() <= binom.isf(FALSE_ALARM / 3, some.size, 0.1)
 
 
 class TestBound:

@@ -1,6 +1,7 @@
 """What used to be wrong without a word: each with a twin that must go through, or be found."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -235,20 +236,25 @@ class TestMonitorsAskWhatTheyAreGiven:
         assert Monitor(rng=0).add(rows, self.theta[:, 0]).n_sims == 300
 
 
+@cache
+def planned(level):
+    return tarpon.plan(2, bias=0.5, n_draws=20, level=level, rng=0)
+
+
 class TestPlansReachTheirLevel:
     def test_and_need_more_simulations_the_lower_it_is(self):
-        levels = (0.05, 0.01, 0.0015, 0.0009, 0.0001)
-        plans = [tarpon.plan(2, bias=0.5, n_draws=20, level=level, rng=0) for level in levels]
+        plans = [planned(level) for level in (0.05, 0.01, 0.0015, 0.0009, 0.0002)]
         needed = [plan.n_sims[20] for plan in plans]
         assert needed == sorted(needed)
         assert needed[-1] < 1000
-        assert [plan.n_swaps for plan in plans] == [999, 999, 3333, 5555, 49999]
+        assert [plan.n_swaps for plan in plans] == [999, 999, 3333, 5555, 24999]
         assert "n_swaps" not in str(plans[0])
         assert "with `check(..., n_swaps=5555)`" in str(plans[3])
 
-    def test_and_the_check_that_they_plan_finds_the_error(self):
+    def test_and_the_check_that_they_plan_finds_the_error(self, request):
         """Of ten studies, with 90 % power planned, at most two find it with probability 4e-7."""
-        plan = tarpon.plan(2, bias=0.5, n_draws=20, level=0.0009, rng=0)
+        plan = planned(0.0009)
+        request.getfixturevalue("nothing_planted")
         found = 0
         for seed in range(10):
             rng = np.random.default_rng(seed)
@@ -429,7 +435,7 @@ class TestUnitsDoNotMatter:
     @pytest.mark.slow
     @pytest.mark.parametrize("test", TESTS)
     def test_in_powers_of_ten(self, test):
-        for power in range(-300, 301, 50):
+        for power in (-300, -200, -100, 1, 100, 200, 300):
             exact, wrong = self.p_values(test, 10.0**power)
             assert exact > FALSE_ALARM
             assert wrong <= (0.01 if test.startswith("check") else FALSE_ALARM)
@@ -620,13 +626,13 @@ class TestDroppingIsNoLuck:
 
     @pytest.mark.slow
     def test_failures_at_random_raise_a_false_alarm_in_one_percent(self):
-        """Of 300 studies at 1 %, more than 15 raise one with a probability of 1e-7."""
+        """Of 200 studies at 1 %, more than 12 raise one with a probability of 2e-7."""
         alarms = 0
-        for seed in range(300):
+        for seed in range(200):
             rng = np.random.default_rng([7, seed])
             theta = rng.normal(size=(60, 2))
             x, draws = theta + rng.normal(size=(60, 2)), theta / 2 + rng.normal(size=(5, 60, 2))
             draws[: rng.integers(1, 6), rng.permutation(60)[:6]] = np.nan
             sims = Simulations(draws, theta, x=x, on_invalid="drop")
             alarms += bool(sims._dropping.depends_on)
-        assert alarms <= 15
+        assert alarms <= 12

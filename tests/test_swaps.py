@@ -1,8 +1,5 @@
 """The swap engine: pooled ranks, labellings, and p-values that are exact by construction."""
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
@@ -425,7 +422,7 @@ def exact(seed, n_sims=100, n_draws=50, n_dims=5):
     return points[1:], points[0], x
 
 
-def p_value(samples, theta, x, seed, n_swaps=39):
+def p_value(samples, theta, x, seed, n_swaps=19):
     sums = families.swapped(
         Simulations(samples, theta), {}, x, n_swaps=n_swaps, rng=np.random.default_rng(seed)
     )
@@ -454,14 +451,14 @@ def integers(points):
 
 @pytest.mark.slow
 def test_exact_posteriors_are_rejected_at_the_level():
-    """Of every shape, with observations or not, and over all: 10 % in place of 5 % is seen."""
-    n_studies, levels = 100, (0.05, 0.1, 0.5)
+    """Of every shape, with observations or not, and over all: 12 % in place of 5 % is seen."""
+    n_studies, levels = 60, {0.05: 0.12, 0.1: 0.2, 0.5: 1.0}
     sizes = [
         (1, 20, 10, plain),
         (5, 20, 10, plain),
-        (5, 50, 25, correlated),
+        (5, 30, 25, correlated),
         (5, 20, 10, heavy_tailed),
-        (2, 100, 10, integers),
+        (2, 50, 10, integers),
         (30, 20, 10, plain),
     ]
     p = np.empty((len(sizes), 2, n_studies))
@@ -471,11 +468,11 @@ def test_exact_posteriors_are_rejected_at_the_level():
             samples, theta, x = exact(seed, n_sims, n_draws, n_dims)
             p[i, with_x, k] = p_value(shape(samples), shape(theta), x if with_x else None, seed)
     for some in [p, *p.reshape(-1, n_studies)]:
-        for level in levels:
+        for level, seen in levels.items():
             share = FALSE_ALARM / (2 * len(levels) * (1 + 2 * len(sizes)))
             low, high = binom.ppf([share, 1 - share], some.size, level)
             assert low <= (some <= level).sum() <= high
-            assert binom.sf(high, p.size, 2 * level) > 0.9 or some is not p
+            assert binom.sf(high, p.size, seen) > 0.9 or some is not p
 
 
 def test_wrong_posteriors_are_rejected_beyond_the_level():
@@ -558,21 +555,12 @@ def test_planted_errors_change_no_p_value(request, n_sims, levels, weighted):
 
 
 @pytest.mark.slow
-def test_the_number_of_threads_changes_nothing():
-    code = (
-        "import tarpon\n"
-        "sims = tarpon.problems.zoo('narrow', n_sims=150, n_draws=120, n_dims=20, rng=0)\n"
-        "print(tarpon.check(sims, n_swaps=199, rng=0).to_json())"
-    )
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"TARPON_THREADS": str(n)},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for n in (1, 2)
-    }
+def test_the_number_of_threads_changes_nothing(monkeypatch):
+    said = set()
+    for n_threads in ("1", "2"):
+        monkeypatch.setenv("TARPON_THREADS", n_threads)
+        sims = tarpon.problems.zoo("narrow", n_sims=150, n_draws=120, n_dims=20, rng=0)
+        said.add(tarpon.check(sims, n_swaps=199, rng=0).to_json())
     assert len(said) == 1
 
 

@@ -16,6 +16,7 @@ from tarpon.cli import main
 from tarpon.gate import Gate, InaccurateError
 
 WIDE = Tolerance(bias=0.4, width=0.3, coverage=0.15)
+SWAPS = {"n_swaps": 199, "rng": 0}
 
 
 def study(n_sims, *, bias=0.0, width=1.0, n_dims=2, n_draws=60, rng=0):
@@ -26,17 +27,23 @@ def study(n_sims, *, bias=0.0, width=1.0, n_dims=2, n_draws=60, rng=0):
     return tarpon.Simulations(points[1:], points[0])
 
 
+@pytest.fixture(scope="module")
+def small_error():
+    """Check draws whose error can be measured, but does not matter."""
+    return tarpon.check(study(2000, bias=0.15), tolerance=WIDE, **SWAPS)
+
+
 class TestOutcome:
     def test_exact_posteriors_are_shown_to_be_within(self):
-        check = tarpon.check(study(1000), tolerance=WIDE, rng=0)
+        check = tarpon.check(study(1000), tolerance=WIDE, **SWAPS)
         assert check.outcome == "within tolerance"
         assert check.p_value > 0.05
         assert "biases are at most" in str(check)
         assert str(check).startswith("WITHIN TOLERANCE  p = ")
         assert "on average over observations; single posteriors may be further off" in str(check)
 
-    def test_measurable_errors_that_do_not_matter(self):
-        check = tarpon.check(study(2000, bias=0.15), tolerance=WIDE, rng=0)
+    def test_measurable_errors_that_do_not_matter(self, small_error):
+        check = small_error
         assert check.outcome == "within tolerance"
         assert check.p_value <= 0.01
         assert "There is evidence against them, but the errors are too small" in str(check)
@@ -44,19 +51,19 @@ class TestOutcome:
         assert not check.weak
 
     def test_errors_that_matter(self):
-        check = tarpon.check(study(2000, bias=0.6), tolerance=WIDE, rng=0)
+        check = tarpon.check(study(2000, bias=0.6), tolerance=WIDE, **SWAPS)
         assert check.outcome == "inaccurate"
         assert check.margins.beyond == ("bias",)
         assert "By more than the tolerance: bias of theta_0." in str(check)
 
     def test_errors_that_may_or_may_not_matter(self):
-        check = tarpon.check(study(400, bias=0.4), tolerance=WIDE, rng=0)
+        check = tarpon.check(study(400, bias=0.4), tolerance=WIDE, **SWAPS)
         assert check.outcome == "inaccurate"
         assert not check.margins.beyond
         assert "Not shown to be within the tolerance." in str(check)
 
     def test_few_simulations_show_nothing(self):
-        check = tarpon.check(study(120), tolerance=WIDE, rng=0)
+        check = tarpon.check(study(120), tolerance=WIDE, **SWAPS)
         assert check.outcome == "no evidence against"
         assert not check.margins.within
 
@@ -65,14 +72,14 @@ class TestOutcome:
         rng = np.random.default_rng(0)
         points = rng.normal(size=(61, 3000, 2))
         points[0, :, 1] = 0.8 * points[0, :, 0] + 0.6 * points[0, :, 1]
-        check = tarpon.check(points[1:], points[0], tolerance=Tolerance(0.1, 0.1, 0.06), rng=0)
+        check = tarpon.check(points[1:], points[0], tolerance=Tolerance(0.1, 0.1, 0.06), **SWAPS)
         assert check.outcome == "inaccurate"
         assert check.margins.bias.most < 0.1
         assert check.margins.width.most < 0.1
         assert check.margins.coverage.worst == "regions around the centre"
 
     def test_nothing_is_said_without_a_tolerance(self):
-        check = tarpon.check(study(200), rng=0)
+        check = tarpon.check(study(200), **SWAPS)
         assert check.margins is None
         assert check.to_dict()["margins"] is None
         assert "tolerance" not in str(check)
@@ -80,7 +87,7 @@ class TestOutcome:
 
 class TestMargins:
     def test_the_largest_error_of_all_parameters_counts(self):
-        found = tarpon.check(study(2000, bias=0.3, n_dims=3), tolerance=WIDE, rng=0).margins
+        found = tarpon.check(study(2000, bias=0.3, n_dims=3), tolerance=WIDE, **SWAPS).margins
         assert found.bias.worst == "theta_0"
         assert found.bias.least < 0.3 < found.bias.most
         assert found.confidence == 0.95
@@ -126,22 +133,22 @@ class TestMargins:
 
 
 class TestWhoKnowsIt:
-    def test_gates(self):
-        within = tarpon.check(study(2000, bias=0.15), tolerance=WIDE, rng=0)
+    def test_gates(self, small_error):
+        within = small_error
         assert not Gate().failures(within)
         assert not Gate(fail_on="not within tolerance").failures(within)
-        silent = tarpon.check(study(120), tolerance=WIDE, rng=0)
+        silent = tarpon.check(study(120), tolerance=WIDE, **SWAPS)
         assert not Gate().failures(silent)
         with pytest.raises(InaccurateError, match="no evidence against"):
             Gate(fail_on="not within tolerance").require(silent)
         with pytest.raises(ValueError, match=r"tolerance=tarpon\.Tolerance"):
-            Gate(fail_on="not within tolerance").failures(tarpon.check(study(120), rng=0))
+            Gate(fail_on="not within tolerance").failures(tarpon.check(study(120), **SWAPS))
 
     def test_monitors(self):
         assert tarpon.Monitor(tolerance=Tolerance(coverage=0.2)).tolerance == 0.2
 
-    def test_reports_and_cards(self, tmp_path):
-        check = tarpon.check(study(2000, bias=0.15), tolerance=WIDE, rng=0)
+    def test_reports_and_cards(self, small_error, tmp_path):
+        check = small_error
         check.report(tmp_path / "report.html")
         page = (tmp_path / "report.html").read_text(encoding="utf-8")
         assert "These posteriors are within tolerance." in page
@@ -151,7 +158,7 @@ class TestWhoKnowsIt:
     def test_command_line(self, tmp_path):
         sims = study(1000)
         np.savez(tmp_path / "a.npz", samples=sims.samples, theta=sims.theta)
-        words = ["check", str(tmp_path / "a.npz"), "--rng", "0", "--json"]
+        words = ["check", str(tmp_path / "a.npz"), "--rng", "0", "--n-swaps", "199", "--json"]
         said = CliRunner().invoke(main, [*words, "--tolerance", "0.4,0.3,0.15"])
         assert said.exit_code == 0
         found = json.loads(said.output)

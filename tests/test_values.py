@@ -118,10 +118,10 @@ def seldom(missed, rate):
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_planted")
 def test_false_alarms_are_as_rare_as_stated():
-    """At 10 %, 60 studies per kind; of all together, a level of 21 % fails half the time."""
-    p_values = np.empty((2, 4, 60))
+    """At 10 %, 45 studies per kind; of all together, a level of 23 % fails half the time."""
+    p_values = np.empty((2, 4, 45))
     for i, made in enumerate((binary, three, counts, weighted)):
-        for k in range(60):
+        for k in range(45):
             found = checked(made(np.random.default_rng([1, k]), 30, 15), rng=k, n_swaps=19)
             p_values[:, i, k] = found.p_value, of_values(found).p_value
     for rejected in p_values <= 0.1:
@@ -134,21 +134,21 @@ def test_false_alarms_are_as_rare_as_stated():
 def test_false_alarms_of_a_wrong_posterior_are_more_frequent():
     studies = [
         checked(binary(np.random.default_rng([1, k]), 100, 15, power=3.0), rng=k, n_swaps=19)
-        for k in range(100)
+        for k in range(60)
     ]
     n = sum(of_values(c).p_value <= 0.1 for c in studies)
-    assert binom.sf(n - 1, 100, 0.1) < FALSE_ALARM
+    assert binom.sf(n - 1, 60, 0.1) < FALSE_ALARM
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_planted")
 def test_sizes_of_exact_posteriors_are_calibrated():
-    """In 60 studies per kind; of all together, 15 % of intervals that miss fail half the time."""
-    missed = np.empty((2, 4, 60), bool)
+    """In 45 studies per kind; of all together, 17 % of intervals that miss fail half the time."""
+    missed = np.empty((2, 4, 45), bool)
     gate = Gate(fail_on="never", max_bias=0.15, max_width_error=0.15)
     for i, made in enumerate((binary, rare, three, counts)):
-        for k in range(60):
-            found = checked(made(np.random.default_rng([2, k])), rng=k, n_swaps=19)
+        for k in range(45):
+            found = checked(made(np.random.default_rng([2, k]), n_draws=50), rng=k, n_swaps=19)
             (parameter,) = found.parameters
             bias, width = parameter.bias, parameter.width
             missed[:, i, k] = not bias.low <= 0 <= bias.high, not width.low <= 1 <= width.high
@@ -178,18 +178,18 @@ class TestPower:
     def test_overconfident_probabilities_are_found(self):
         found = [
             checked(binary(np.random.default_rng([4, k]), 600, power=1.5), rng=k)
-            for k in range(30)
+            for k in range(20)
         ]
-        assert sum(c.p_value <= 0.05 for c in found) >= 27
-        assert sum(c.findings[0].kind is Kind.VALUES for c in found if c.findings) >= 27
+        assert sum(c.p_value <= 0.05 for c in found) >= 18
+        assert sum(c.findings[0].kind is Kind.VALUES for c in found if c.findings) >= 18
 
     @pytest.mark.usefixtures("nothing_planted")
     def test_shifted_counts_are_found(self):
         found = [
             checked(counts(np.random.default_rng([5, k]), 600, factor=1.3), rng=k)
-            for k in range(30)
+            for k in range(20)
         ]
-        assert sum(c.p_value <= 0.05 for c in found) >= 27
+        assert sum(c.p_value <= 0.05 for c in found) >= 18
         kinds = [c.findings[0].kind for c in found if c.findings]
         assert set(kinds) <= {Kind.BIASED, Kind.VALUES}
 

@@ -148,9 +148,9 @@ class TestLevels:
 
     @pytest.mark.slow
     def test_right_groups_are_rarely_named_beside_wrong_ones(self):
-        """Strong control at 5 % in 120 studies, with limits of 1e-6: x[0] < 0 is right."""
+        """Strong control at 5 % in 80 studies, with limits of 1e-6: x[0] < 0 is right."""
         n_named = 0
-        for seed in range(120):
+        for seed in range(80):
             sims = study(400, 20, narrow=0.4, above=0.0, rng=seed)
             found = tarpon.where(sims, n_swaps=99, rng=seed)
             n_named += any(
@@ -158,23 +158,23 @@ class TestLevels:
                 for place in found.places
                 for side in place.sides
             )
-        assert n_named <= binom.ppf(1 - 1e-6, 120, 0.05)
+        assert n_named <= binom.ppf(1 - 1e-6, 80, 0.05)
 
     @pytest.mark.slow
     def test_exact_posteriors(self):
-        """At 10 % in 120 studies, within limits of 1e-6."""
-        p = [tarpon.where(study(150, 9, rng=s), n_swaps=19, rng=s).p_value for s in range(120)]
-        low, high = binom.ppf([5e-7, 1 - 5e-7], 120, 0.1)
+        """At 10 % in 80 studies, within limits of 1e-6: 31 % fails half the time."""
+        p = [tarpon.where(study(150, 9, rng=s), n_swaps=19, rng=s).p_value for s in range(80)]
+        low, high = binom.ppf([5e-7, 1 - 5e-7], 80, 0.1)
         assert low <= (np.array(p) <= 0.1).sum() <= high
 
     @pytest.mark.slow
     def test_dependence_keeps_its_level_under_a_flaw_of_all(self):
-        """At 10 % in 120 studies that are wrong everywhere alike, within limits of 1e-6."""
+        """At 10 % in 80 studies that are wrong everywhere alike, within limits of 1e-6."""
         p = []
-        for seed in range(120):
+        for seed in range(80):
             sims = study(150, 9, all_width=0.5, rng=seed)
             p.append(tarpon.where(sims, n_swaps=19, rng=seed).depends)
-        low, high = binom.ppf([5e-7, 1 - 5e-7], 120, 0.1)
+        low, high = binom.ppf([5e-7, 1 - 5e-7], 80, 0.1)
         assert low <= (np.array(p) <= 0.1).sum() <= high
 
     def test_dependence_that_is_there(self):

@@ -84,13 +84,13 @@ if __name__ == "__main__":
     assert check.p_value == 0.01
     check.report("page.html", name="Σ of ρ ≥ 1")
     assert "Σ of ρ ≥ 1" in Path("page.html").read_text(encoding="utf-8")
-    study = tarpon.run("problem.py", store="store", n_sims=20, n_draws=20, n_workers=2, rng=0)
+    study = tarpon.run("problem.py", store="store", n_sims=20, n_draws=20, n_workers=1, rng=0)
     assert study.failures == ()
     said("check", "draws.npz", "--rng", 0, "--report", "again.html", status=1)
     said("inspect", "draws.npz", status=0)
     said("demo", status=0)
     said("run", "problem.py", "--store", "store", "--n-sims", 20, "--n-draws", 20, "--rng", 0,
-         status=0)
+         "--n-workers", 1, status=0)
 """
 
 

@@ -127,26 +127,29 @@ class TestWeights:
         np.testing.assert_array_equal(sims.log_weights == -np.inf, beyond)
 
 
-def p_near(problem, seed, n_sims=100, n_draws=9, power=1):
+def p_near(sims, samples, seed, power=1):
     """Return the p-value of the nearest, by a power of the right weights."""
-    sims, samples = around(problem, np.full(2, 0.5), n_sims, n_draws, seed)
     arrays = {"log_weights": power * sims.log_weights}
     arrays["log_weights_theta"] = power * sims.log_weights_theta
     sims = tarpon.Simulations(sims.samples, sims.theta, x=sims.x, **arrays)
-    found = tarpon.near(sims, np.full(2, 0.5), samples=samples, n=40, n_swaps=99, rng=seed)
+    found = tarpon.near(sims, np.full(2, 0.5), samples=samples, n=40, n_swaps=19, rng=seed)
     return found.p_value
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_planted")
 def test_level():
-    """At 10 % in 100 exact studies, within limits of 1e-6; the twin has inverse weights."""
+    """At 10 % in 75 exact studies, within limits of 1e-6: 31 % fails half the time.
+
+    The twin has inverse weights.
+    """
     problem = Ball(n_dims=2)
-    right = sum(p_near(problem, seed) <= 0.1 for seed in range(100))
-    low, high = binom.ppf([5e-7, 1 - 5e-7], 100, 0.1)
+    studies = [around(problem, np.full(2, 0.5), 100, 9, seed) for seed in range(75)]
+    right = sum(p_near(*study, seed) <= 0.1 for seed, study in enumerate(studies))
+    low, high = binom.ppf([5e-7, 1 - 5e-7], 75, 0.1)
     assert low <= right <= high
-    wrong = sum(p_near(problem, seed, power=-1) <= 0.1 for seed in range(40))
-    assert wrong > binom.ppf(1 - 1e-6, 40, 0.1)
+    wrong = sum(p_near(*study, seed, power=-1) <= 0.1 for seed, study in enumerate(studies[:25]))
+    assert wrong > binom.ppf(1 - 1e-6, 25, 0.1)
 
 
 class TestRuns:
