@@ -130,7 +130,7 @@ def test_examples_of_checks_are_chosen_by_the_residual_that_they_show(shape):
     theta = rng.normal(size=(30, *shape)) * rng.uniform(0.8, 1.2, size=(30, 1, 1))
     theta += rng.normal(size=(30, 1, 1))  # which means of blocks see, and single cells hardly
     samples = rng.normal(size=(20, 30, *shape))
-    found = tarpon.check(samples, theta, n_swaps=99, rng=0).evidence.examples
+    found = tarpon.check(samples, theta, n_swaps=39, rng=0).evidence.examples
     z = (theta - samples.mean(axis=0)) / samples.std(axis=0)
     sizes = np.sqrt((z**2).mean(axis=(1, 2)))
     order = np.argsort(sizes)
@@ -228,6 +228,7 @@ def outlined(seed, bias=0.0):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("nothing_planted")
 def test_cells_of_exact_posteriors_are_outlined_no_more_often_than_the_level(monkeypatch):
     small_blocks(monkeypatch)
     n = 40

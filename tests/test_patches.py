@@ -73,7 +73,7 @@ def test_a_patch_reaches_as_far_as_cells_are_clearly_off():
     assert not patches(values.clip(-3, 3), (15, 15), 1e-3, (15, 15))
 
 
-def ring(shape, factor, n_draws=40, seed=0):
+def ring(shape, factor, n_draws=20, seed=0):
     """Return exact posteriors of fields, but for the width of a ring."""
     exact = tarpon.problems.field(shape=shape, n_draws=n_draws, rng=seed)
     radius = 16 / shape[0] * distance(shape).ravel()
@@ -85,7 +85,7 @@ def ring(shape, factor, n_draws=40, seed=0):
 
 @pytest.mark.parametrize("shape", [(16, 16), (40, 40)])
 def test_a_ring_of_a_wrong_width_is_named_with_what_is_elsewhere(shape):
-    (finding, *_) = tarpon.check(ring(shape, 1.4), n_swaps=199, rng=0).findings
+    (finding, *_) = tarpon.check(ring(shape, 1.4), n_swaps=99, rng=0).findings
     assert finding.kind is Kind.OVERCONFIDENT
     assert finding.where.startswith("a ring of ")
     assert finding.size.low < 1.4
@@ -96,9 +96,9 @@ def test_a_ring_of_a_wrong_width_is_named_with_what_is_elsewhere(shape):
 def test_what_is_elsewhere_is_called_right_only_if_it_is():
     sims = ring((16, 16), 1.5)
     mean = sims.samples.mean(axis=0)
-    narrow = (mean + 0.85 * (sims.samples - mean)).reshape(40, 200, 16, 16)
+    narrow = (mean + 0.85 * (sims.samples - mean)).reshape(20, 200, 16, 16)
     theta = sims.theta.reshape(200, 16, 16)
-    findings = tarpon.check(narrow, theta, n_swaps=199, rng=0).findings
+    findings = tarpon.check(narrow, theta, n_swaps=99, rng=0).findings
     patch = next(finding for finding in findings if finding.elsewhere)
     assert patch.elsewhere.low > 1
     assert "right elsewhere" not in str(patch)
@@ -107,8 +107,8 @@ def test_what_is_elsewhere_is_called_right_only_if_it_is():
 
 @pytest.mark.parametrize("shape", [(12, 12), (12, 12, 12)])
 def test_a_biased_patch_has_no_wrong_width(shape):
-    sims = tarpon.problems.field("biased_patch", shape=shape, n_draws=30, rng=1)
-    findings = tarpon.check(sims, n_swaps=199, rng=1).findings
+    sims = tarpon.problems.field("biased_patch", shape=shape, n_draws=20, rng=1)
+    findings = tarpon.check(sims, n_swaps=99, rng=1).findings
     assert {finding.kind for finding in findings} == {Kind.BIASED}
 
 
@@ -133,7 +133,7 @@ def test_fields_that_are_in_place_are_not_moved(factor):
 
 
 def test_clipped_fields_are_not_in_other_units():
-    exact = tarpon.problems.field(shape=(12, 12), n_draws=40, rng=5)
-    samples = np.maximum(exact.samples, -0.8).reshape(40, 200, 12, 12)
+    exact = tarpon.problems.field(shape=(12, 12), n_draws=20, rng=5)
+    samples = np.maximum(exact.samples, -0.8).reshape(20, 200, 12, 12)
     check = tarpon.check(samples, exact.theta.reshape(200, 12, 12), n_swaps=99, rng=5)
     assert check.advice[0].cause is Cause.CLIPPED

@@ -12,17 +12,17 @@ from tarpon.checks.mistakes import Cause
 from tarpon.checks.piles import clipped_cells
 
 FALSE_ALARM = 1e-6
-SHAPE, N_DRAWS, BOUND = (40, 40), 20, -0.8
+SHAPE, N_SIMS, N_DRAWS, BOUND = (33, 33), 30, 20, -0.8
 
 
 @pytest.fixture(scope="module")
 def exact():
-    sims = tarpon.problems.field(shape=SHAPE, n_sims=60, n_draws=N_DRAWS, rng=0)
-    return sims.samples.reshape(N_DRAWS, 60, *SHAPE), sims.theta.reshape(60, *SHAPE)
+    sims = tarpon.problems.field(shape=SHAPE, n_sims=N_SIMS, n_draws=N_DRAWS, rng=0)
+    return sims.samples.reshape(N_DRAWS, N_SIMS, *SHAPE), sims.theta.reshape(N_SIMS, *SHAPE)
 
 
 def check(samples, theta):
-    return tarpon.check(samples, theta, n_swaps=99, rng=0)
+    return tarpon.check(samples, theta, n_swaps=39, rng=0)
 
 
 def causes(found):

@@ -40,7 +40,7 @@ def p_of_fit(seed, **given):
 
 @pytest.mark.usefixtures("nothing_planted")
 def test_the_level_of_the_fit_of_a_nonlinear_model_is_exact():
-    n = 150
+    n = 100
     p = np.array([p_of_fit(seed) for seed in range(n)])
     for level in (0.1, 0.2, 0.5, 0.8):
         low, high = binom.ppf([FALSE_ALARM / 8, 1 - FALSE_ALARM / 8], n, level)
@@ -77,13 +77,13 @@ def same(theta):
 
 @pytest.mark.parametrize("shape", [(12, 12), (40, 40)])
 def test_fields_that_ignore_small_scales_of_the_data_are_seen_by_their_fit_alone(shape):
-    sims = field("data_unused", shape=shape, n_draws=30, rng=1)
-    check = tarpon.check(sims, scores={"fit": Fit(same)}, n_swaps=199, rng=1)
+    sims = field("data_unused", shape=shape, n_sims=100, n_draws=20, rng=2)
+    check = tarpon.check(sims, scores={"fit": Fit(same)}, n_swaps=99, rng=2)
     (finding,) = check.findings
     assert (finding.kind, finding.where) == (Kind.FIT, "scales below 4 cells")
-    assert tarpon.check(sims, n_swaps=199, rng=1).p_value > 0.01
-    exact = field(shape=shape, n_draws=30, rng=1)
-    assert tarpon.check(exact, scores={"fit": Fit(same)}, n_swaps=199, rng=1).p_value > 0.01
+    assert tarpon.check(sims, n_swaps=99, rng=2).p_value > 0.01
+    exact = field(shape=shape, n_sims=100, n_draws=20, rng=2)
+    assert tarpon.check(exact, scores={"fit": Fit(same)}, n_swaps=99, rng=2).p_value > 0.01
 
 
 def test_fits_are_computed_once_for_every_point():

@@ -92,11 +92,11 @@ def few_cells(monkeypatch):
 
 
 def test_p_values_of_exact_fields_are_uniform(few_cells, of_every_family, not_uniform):
-    p = of_every_family(partial(sums_of, bases.Fourier()), 100)
+    p = of_every_family(partial(sums_of, bases.Fourier()), 60)
     assert set(p) >= set(families.FIELDS) - {"regions"} | {"maps", "all together"}
     assert [name for name in p if not_uniform(p[name])] == []
     halves = bases.Regions(np.repeat([[0, 0, 0, 1, 1, 1]], 6, axis=0))
-    p = of_every_family(partial(sums_of, halves), 50)
+    p = of_every_family(partial(sums_of, halves), 40)
     assert [
         name for name in (*families.FIELDS, "maps") if name in p and not_uniform(p[name])
     ] == []
@@ -104,20 +104,20 @@ def test_p_values_of_exact_fields_are_uniform(few_cells, of_every_family, not_un
 
 
 def test_p_values_of_exact_fields_in_wavelets_are_uniform(of_every_family, not_uniform):
-    p = of_every_family(partial(sums_of, bases.Wavelet("haar")), 60)
+    p = of_every_family(partial(sums_of, bases.Wavelet("haar")), 40)
     assert set(p) >= set(families.FIELDS) - {"regions"}
     assert [name for name in p if not_uniform(p[name])] == []
-    p = of_every_family(partial(sums_of, bases.Wavelet("haar"), narrow=0.5), 40)
+    p = of_every_family(partial(sums_of, bases.Wavelet("haar"), narrow=0.5), 20)
     assert {name for name in p if not_uniform(p[name])} >= {"scales", "all together"}
 
 
 def test_p_values_of_narrow_fields_are_not(few_cells, of_every_family, not_uniform):
-    p = of_every_family(partial(sums_of, bases.Fourier(), narrow=0.5), 40)
+    p = of_every_family(partial(sums_of, bases.Fourier(), narrow=0.5), 20)
     assert {name for name in p if not_uniform(p[name])} >= {"scales", "maps", "all together"}
 
 
 def test_oversmoothed_fields_lack_power_at_small_scales():
-    sims = field("oversmoothed", shape=(12, 12), n_draws=40, rng=1)
+    sims = field("oversmoothed", shape=(12, 12), n_draws=20, rng=1)
     check = tarpon.check(sims, n_swaps=199, rng=1)
     (finding,) = check.findings
     assert finding.kind is Kind.POWER
@@ -135,9 +135,9 @@ def test_oversmoothed_fields_lack_power_at_small_scales():
 @pytest.mark.slow
 @pytest.mark.parametrize("flaw", [flaw for flaw in FIELD_FLAWS if flaw != "exact"])
 def test_flaws_of_fields_are_named(flaw):
-    kinds, sims = set(FIELD_FLAWS[flaw].kinds), field(flaw, shape=(12, 12), n_draws=40, rng=2)
+    kinds, sims = set(FIELD_FLAWS[flaw].kinds), field(flaw, shape=(12, 12), n_draws=20, rng=2)
     scores = {"fit": Fit(lambda theta: theta)} if Kind.FIT in kinds else None
-    check = tarpon.check(sims, scores=scores, n_swaps=199, rng=2)
+    check = tarpon.check(sims, scores=scores, n_swaps=99, rng=2)
     named = {finding.kind for finding in check.findings}
     assert named <= kinds
     assert {Kind.FIT} & kinds <= named
@@ -145,46 +145,46 @@ def test_flaws_of_fields_are_named(flaw):
 
 
 def test_a_biased_patch_is_found_where_it_is():
-    sims = field("biased_patch", shape=(12, 12), n_draws=40, rng=3)
-    finding = tarpon.check(sims, n_swaps=199, rng=3).findings[0]
+    sims = field("biased_patch", shape=(12, 12), n_draws=20, rng=3)
+    finding = tarpon.check(sims, n_swaps=99, rng=3).findings[0]
     assert finding.kind is Kind.BIASED
     assert finding.where == "a patch of 9 cells around (4, 4)"
     assert finding.size.low < 0.5 < finding.size.high
 
 
 def test_widths_that_are_wrong_at_all_scales_are_named_once():
-    exact = field(shape=(8, 8), n_draws=40, rng=4)
+    exact = field(shape=(8, 8), n_draws=20, rng=4)
     mean = exact.samples.mean(axis=0)
-    samples = (mean + 0.8 * (exact.samples - mean)).reshape(40, 200, 8, 8)
+    samples = (mean + 0.8 * (exact.samples - mean)).reshape(20, 200, 8, 8)
     sims = Simulations(samples, exact.theta.reshape(200, 8, 8))
-    (finding,) = tarpon.check(sims, n_swaps=199, rng=4).findings
+    (finding,) = tarpon.check(sims, n_swaps=99, rng=4).findings
     assert finding.kind is Kind.OVERCONFIDENT
     assert not finding.parameters
 
 
 def test_time_series_are_fields_if_they_have_a_basis():
     sims = field("oversmoothed", shape=(128,), n_sims=300, n_draws=20, rng=5)
-    check = tarpon.check(sims, basis=bases.Fourier(), n_swaps=199, rng=5)
+    check = tarpon.check(sims, basis=bases.Fourier(), n_swaps=99, rng=5)
     assert check.findings[0].kind is Kind.POWER
     assert check.findings[0].where == "scales below 4 cells"
 
 
 def test_wavelets_name_scales_and_directions():
-    sims = field("oversmoothed", shape=(16, 16), n_draws=40, rng=2)
-    check = tarpon.check(sims, basis=bases.Wavelet(), n_swaps=199, rng=2)
+    sims = field("oversmoothed", shape=(16, 16), n_draws=20, rng=2)
+    check = tarpon.check(sims, basis=bases.Wavelet(), n_swaps=99, rng=2)
     assert check.findings[0].kind is Kind.POWER
     assert check.findings[0].where == "scales below 4 cells"
     assert [band.scale for band in check.evidence.bands][1] == (4.0, 8.0)
-    sims = field("anisotropy_missed", shape=(16, 16), n_draws=40, rng=2)
-    check = tarpon.check(sims, basis=bases.Wavelet(), n_swaps=199, rng=2)
+    sims = field("anisotropy_missed", shape=(16, 16), n_draws=20, rng=2)
+    check = tarpon.check(sims, basis=bases.Wavelet(), n_swaps=99, rng=2)
     assert check.findings[0].kind is Kind.ANISOTROPY
     assert check.findings[0].direction == "along axis 1 and along axis 0"
 
 
 @pytest.mark.parametrize("shape", [(12, 12), (9, 14)])
 def test_a_missed_shear_is_named_by_its_diagonals(shape):
-    sims = field("shear_missed", shape=shape, n_draws=40, rng=2)
-    finding = tarpon.check(sims, n_swaps=199, rng=2).findings[0]
+    sims = field("shear_missed", shape=shape, n_draws=20, rng=2)
+    finding = tarpon.check(sims, n_swaps=99, rng=2).findings[0]
     assert finding.kind is Kind.ANISOTROPY
     along, across = (f"the diagonal axis 0 = {sign}axis 1" for sign in ("", "−"))
     assert finding.direction == f"along {across} and along {along}"
@@ -192,12 +192,12 @@ def test_a_missed_shear_is_named_by_its_diagonals(shape):
 
 
 def test_skewed_cells_of_large_fields_are_named_beside_scales():
-    exact = field(shape=(40, 40), n_draws=30, rng=3)
+    exact = field(shape=(40, 40), n_sims=100, n_draws=20, rng=3)
     truths, draws = (np.exp(0.5 * np.asarray(n)) for n in (exact.theta, exact.samples))
     mean = draws.mean(axis=0)
-    mixed = np.random.default_rng(3).normal(size=(30, 30), scale=1 / np.sqrt(29))
-    normal = (mean + np.tensordot(mixed, draws - mean, axes=1)).reshape(30, 200, 40, 40)
-    finding = tarpon.check(normal, truths.reshape(200, 40, 40), n_swaps=199, rng=3).findings[0]
+    mixed = np.random.default_rng(3).normal(size=(20, 20), scale=1 / np.sqrt(19))
+    normal = (mean + np.tensordot(mixed, draws - mean, axes=1)).reshape(20, 100, 40, 40)
+    finding = tarpon.check(normal, truths.reshape(100, 40, 40), n_swaps=99, rng=3).findings[0]
     assert (finding.kind, finding.unit) == (Kind.CELLS, "skewness of the cells")
     assert finding.size.low > 0.3
 

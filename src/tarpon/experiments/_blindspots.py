@@ -23,10 +23,11 @@ def blindspots(lab: Lab) -> Outcome:
     studies = {flaw: _study(flaw, lab.seed) for flaw in _SHOWN}
     results = {flaw: {"TARP": tarp(sims, rng=lab.seed)} for flaw, sims in studies.items()}
     checks = {
-        flaw: check(sims, rng=lab.seed) for flaw, sims in lab.track(studies.items(), 6, "check")
+        flaw: check(sims, n_swaps=lab.n_swaps, rng=lab.seed)
+        for flaw, sims in lab.track(studies.items(), len(studies), "check")
     }
     answers = [Answer.of(FLAWS[flaw].label, results[flaw], checks[flaw]) for flaw in _SHOWN]
-    rates = _rates(lab, n_studies=lab.size(40, 5))
+    rates = _rates(lab, n_studies=lab.size(40, 4))
     return Outcome(
         figures={"blindspots": _figure(results, answers)},
         claims=[
@@ -59,7 +60,7 @@ def _rates(lab: Lab, n_studies: int) -> dict[str, tuple[float, float]]:
 
     def rejected(study: tuple[str, int]) -> tuple[bool, bool]:
         sims, seed = _study(*study), study[1]
-        by_check = check(sims, n_swaps=199, rng=seed).p_value <= LEVEL
+        by_check = check(sims, n_swaps=lab.size(199, 99), rng=seed).p_value <= LEVEL
         return tarp(sims, rng=seed).p_value <= LEVEL, by_check
 
     rejections = np.array(lab.map(rejected, studies, "rates over seeds"), dtype=float)
