@@ -28,6 +28,7 @@ _N_COSINES = 6
 _TAILS = (1.5, 2.0, 2.5, 3.0, 4.0)
 _RADII = (0.5, 0.9, 0.99)
 _SOFT = 0.2  # width of the steps
+_FARTHEST = 40.0  # from which on steps are flat to all digits
 # Penalties relative to those of functions that all parameters share.
 _COST_OF_ONE, _COST_OF_PAIRS, _COST_OF_DATA = 2.0, 2.0, 3.0
 _MOST_PAIRED = 4  # parameters, above which pairs have one product
@@ -85,11 +86,15 @@ def n_terms(n_dims: int, n_features: int) -> int:
 
 def _singles(z: Floats) -> tuple[list[Floats], list[Floats], list[Floats]]:
     """Return functions of one parameter: cosines, both tails together, and their difference."""
-    from scipy.special import expit, ndtr
+    from scipy.special import ndtr
 
-    u = ndtr(z)
-    cosines = [np.sqrt(2) * np.cos(np.pi * j * u) for j in range(1, _N_COSINES + 1)]
-    steps = [(expit((z - at) / _SOFT), expit((-z - at) / _SOFT)) for at in _TAILS]
+    first = np.cos(np.pi * ndtr(z))
+    cosines = [np.sqrt(2) * first, np.sqrt(2) * (2 * first**2 - 1)]
+    while len(cosines) < _N_COSINES:  # cos (j + 1) a = 2 cos a cos j a - cos (j - 1) a
+        cosines.append(2 * first * cosines[-1] - cosines[-2])
+    falling = np.exp(-np.clip(z, -_FARTHEST, _FARTHEST) / _SOFT)
+    beyond = np.exp(np.array(_TAILS) / _SOFT)
+    steps = [(1 / (1 + far * falling), falling / (falling + far)) for far in beyond]
     tails, sides = ([2 * (up + sign * down) for up, down in steps] for sign in (1, -1))
     return cosines, tails, sides[::2]
 
