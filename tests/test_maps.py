@@ -4,13 +4,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from scipy.stats import binom
+from scipy.stats import binom, rankdata
 
 import tarpon
 from tarpon import plots, report
 from tarpon.cli import main
 from tarpon.local import maps
-from tarpon.local.windows import windows
+from tarpon.local.windows import _ranks, windows
 from tarpon.ranks import proportion
 
 BORDER = 1.2
@@ -103,6 +103,11 @@ class TestMap:
         np.testing.assert_allclose(shown.x_o, found.atlas.values[7, columns], rtol=1e-9)
         feature = "the posterior mean of theta_0"
         assert found.curve(feature=feature).x_o is None
+
+    @pytest.mark.parametrize("n_values", [3, 50, 10**9])
+    def test_equal_values_share_the_mean_of_their_ranks(self, n_values):
+        values = np.random.default_rng(0).integers(n_values, size=50).astype(float)
+        np.testing.assert_array_equal(_ranks(values), rankdata(values))
 
     def test_windows_hold_the_nearest_simulations(self):
         values = np.random.default_rng(0).normal(size=(600, 6))

@@ -233,7 +233,7 @@ class Run:
 
         # The limit of linear algebra is that of the process: blocks that set it, too, may overlap.
         with threads.one_thread_each():
-            threads.share(run, len(order), threads.n_allowed(), [None])
+            threads.share(run, len(order), threads.n_allowed(), [None], at_once=1)
         told()
         for k in order:
             yield found.pop(k)

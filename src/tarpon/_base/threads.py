@@ -43,14 +43,27 @@ def over_ranges(run: Callable[[int, int], None], n_items: int, n_bytes: int) -> 
 
 
 def share(
-    run: Callable[..., None], n_items: int, n_threads: int, results: Sequence[Any] | Array
+    run: Callable[..., None],
+    n_items: int,
+    n_threads: int,
+    results: Sequence[Any] | Array,
+    *,
+    at_once: int = 0,
 ) -> None:
     """Hand out ranges of items to the calling thread, and to others as they become free.
 
     Each thread writes to a result of its own, or all to the same if there is but one. Threads that
     have not begun when all is done are not waited for.
+
+    Arguments:
+        run: Function of the first item of a range, of the one after its last, and of a result.
+        n_items: Number of items.
+        n_threads: Number of threads.
+        results: A result per thread, or one for all.
+        at_once: Number of items of a range, by default so many that each thread gets a few ranges.
     """
-    step = max(1, -(-n_items // (_CHUNKS_PER_THREAD * n_threads)) if n_threads > 1 else n_items)
+    few = -(-n_items // (_CHUNKS_PER_THREAD * n_threads)) if n_threads > 1 else n_items
+    step = max(1, at_once or few)
     ranges = deque(range(0, n_items, step))
 
     def work(thread: int) -> None:

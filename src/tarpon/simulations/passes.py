@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _BLOCK_BYTES = 4 * 2**20
 _DEVICE_BLOCK_BYTES = 128 * 2**20
+_APART_BYTES, _FEWEST_APART = 256 * 2**20, 32  # the largest part of a thread, and parts at least
 _AHEAD = 2  # pieces that are read from disk before they are needed
 
 
@@ -64,6 +65,11 @@ def each(
             "`executor` cannot be used with samples on a GPU: remove it, or move the samples to "
             "the CPU first."
         )
+    unread = sims._unread.values()
+    in_threads = apart and bool(unread) and all(array.plain for array in unread)
+    if in_threads and sims._run.plain:  # parts are not kept, and not read as a whole
+        every = 8 * sims.n_sims * (sims.n_draws + 1) * sims.n_dims
+        n_bytes = max(n_bytes, min(_APART_BYTES, every // _FEWEST_APART))
     slices = list(_slices(sims, step(sims, max(n_bytes, sims._part_bytes))))
 
     def task(k: int) -> tuple["Simulations", Mapping[str, Any]]:
@@ -74,8 +80,6 @@ def each(
 
     invalid = np.zeros(sims.n_sims, dtype=bool)
     on_part = partial(_on_part, function)
-    unread = sims._unread.values()
-    in_threads = apart and bool(unread) and all(array.plain for array in unread)
     for results in sims._run.compute(
         name, on_part, task, len(slices), final=final, in_threads=in_threads
     ):

@@ -155,20 +155,19 @@ class PlainZarr:
 def _read_ahead(file: int) -> None:
     """Have the system read a file from disk, unless it seems to be in memory."""
     n_bytes = os.fstat(file).st_size
-    if not n_bytes or _in_memory(file, (0, n_bytes // 2, n_bytes - 1)):
+    if not n_bytes or _in_memory(file, n_bytes // 2):
         return
     for start in range(0, n_bytes, _AT_ONCE):
         os.posix_fadvise(file, start, _AT_ONCE, os.POSIX_FADV_WILLNEED)
 
 
-def _in_memory(file: int, places: tuple[int, ...]) -> bool:
-    """Return whether some bytes of a file are in memory, if the system can tell."""
+def _in_memory(file: int, place: int) -> bool:
+    """Return whether a byte of a file is in memory, if the system can tell."""
     if not hasattr(os, "RWF_NOWAIT"):
         return False
-    byte = bytearray(1)
     try:
-        return all(os.preadv(file, [byte], place, os.RWF_NOWAIT) for place in places)
-    except OSError:  # they are not, or files of this kind cannot be asked
+        return os.preadv(file, [bytearray(1)], place, os.RWF_NOWAIT) > 0
+    except OSError:  # it is not, or files of this kind cannot be asked
         return False
 
 

@@ -160,7 +160,7 @@ class Stored:
         return f"{self.dtype} {self.shape} {sha256(lines.encode()).hexdigest()[:32]}"
 
     def pieces(self) -> Iterator[tuple[slice, Array]]:
-        """Yield some of the simulations after the other, as they lie in chunks, read."""
+        """Yield the numbers of a few simulations at a time, by chunk, and which these are."""
         row = max(1, self.dtype.itemsize * prod(self.shape) // max(self.n_sims, 1))
         step = self.chunk * max(1, _PIECE_BYTES // (row * self.chunk))
         start = self.where.start % step if isinstance(self.where, slice) else 0
