@@ -26,6 +26,7 @@ from .simulations import (
     shapes,
     warn_of_dropping,
 )
+from .simulations.stored import Stored
 from .simulations.views import densities_alone, points_alone
 from .verdict import Reading
 
@@ -216,18 +217,24 @@ class _Distances:
         used = slice(-range_of(sims).start % self.every, None, self.every)
         if used.start >= sims.n_sims:
             return {"distances": np.empty((0, 4, sims.n_dims))}
-        every = max(1, sims.n_draws // _DRAWS)
+        step = max(1, sims.n_draws // _DRAWS)
         centres = cast(Balls, region).centres[range_of(sims)][used]
         if centres.ndim == 3:  # the first of several references
             centres = centres[:, 0]
-        places = range(*used.indices(sims.n_sims))  # one by one: draws may be on disk
-        draws = [arrays.host(sims.samples[:, k : k + 1][::every]) for k in places]
-        sample = [arrays.host(sims.theta[None, used]), np.concatenate(draws, axis=1)]
+        sample = [arrays.host(sims.theta[None, used]), _every(step, sims.samples, used)]
         points = np.concatenate(sample).astype(float)
         mean, ends = points.mean(axis=0), (points.min(axis=0), points.max(axis=0))
         unit = arrays.power_of_two(ends[1] - ends[0])
         own = unit * np.sqrt(np.square((points - mean) / unit).mean(axis=0))
         return {"distances": np.stack([abs(centres - mean), own, *ends], axis=1)}
+
+
+def _every(step: int, samples: Array, sims: slice) -> Array:
+    """Return every n-th draw of some simulations; of those on disk one after the other."""
+    if not isinstance(samples, Stored):
+        return arrays.host(samples[::step, sims])
+    places = range(*sims.indices(samples.n_sims))
+    return np.concatenate([samples[:, k : k + 1][::step] for k in places], axis=1)
 
 
 def _ball_reading(distances: Floats) -> Reading:

@@ -30,9 +30,8 @@ _STRICTER = 5
 # Truths beyond all draws are named beside another flaw, so they must be many and clear.
 _OUTSIDE_TIMES, _OUTSIDE_STRICTER = 4, 10
 
-# Truths beyond all of their draws, from this share on, tell nothing else of a parameter,
+# Where at least this share of the truths lies beyond all draws, ranks show none of these.
 _MOSTLY_OUTSIDE = 0.9
-# least of all these:
 _OF_RANKS = {
     Kind.SKEWED, Kind.TAILS, Kind.CORRELATION, Kind.COMBINATION, Kind.DEPENDENCE, Kind.SHAPE,
     Kind.OUTSIDE,

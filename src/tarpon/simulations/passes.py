@@ -25,7 +25,6 @@ _T = TypeVar("_T")
 _BLOCK_BYTES = 4 * 2**20
 _DEVICE_BLOCK_BYTES = 128 * 2**20
 _APART_BYTES, _FEWEST_APART = 256 * 2**20, 32  # the largest part of a thread, and parts at least
-_AHEAD = 2  # pieces that are read from disk before they are needed
 
 
 class InvalidError(Exception):
@@ -119,7 +118,7 @@ def pieces(
     for place in _slices(sims, n_piece):
         piece = sims._part(place)._fetched()
         if draws is not None:  # perhaps one of the next part
-            start = place.start + _AHEAD * n_piece
+            start = place.start + stored.AHEAD * n_piece
             draws.window(slice(start, start + n_piece)).ahead()
         if not piece._known.checked and not unchecked:
             refuse(piece, check_points=check_points)

@@ -28,7 +28,7 @@ from .sources import (
 _N_SAMPLED, _WHOLE_BYTES = 8, 64 * 2**20  # simulations and bytes that a fingerprint reads
 _MOST_AT_ONCE = 256 * 2**20  # bytes of whole chunks that are kept for the blocks to come
 _PIECE_BYTES = 4 * 2**20  # of chunks that are read together, at least
-_AHEAD = 2  # pieces that are read from disk before they are needed
+AHEAD = 2  # pieces that are read from disk before they are needed
 _kept = threading.local()
 _NOTHING: tuple[Any, int | None, int, Array] = (None, None, 0, np.empty(0))
 
@@ -166,7 +166,7 @@ class Stored:
         start = self.where.start % step if isinstance(self.where, slice) else 0
         ends = [0, *range(step - start, self.n_sims, step), self.n_sims]
         places = [slice(*pair) for pair in pairwise(ends)]
-        for place, later in zip_longest(places, places[_AHEAD:]):
+        for place, later in zip_longest(places, places[AHEAD:]):
             if later is not None:
                 self.window(later).ahead()
             yield place, self.window(place).read()
