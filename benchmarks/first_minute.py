@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "benchmarks"
 DRAWS = """
 import sys, numpy as np, tarpon
-n_sims, n_draws, n_dims = map(int, sys.argv[2:])
-sims = tarpon.problems.zoo("exact", n_sims=n_sims, n_draws=n_draws, n_dims=n_dims, rng=0)
+n_sims, n_draws, n_dims = map(int, sys.argv[3:])
+sims = tarpon.problems.zoo(sys.argv[2], n_sims=n_sims, n_draws=n_draws, n_dims=n_dims, rng=0)
 np.savez(sys.argv[1], samples=sims.samples, theta=sims.theta)
 """
 # Runs after the libraries that any program has loaded, so that only the package's work is left.
@@ -77,7 +77,7 @@ def checks(folder: Path, n_times: int) -> Iterator[str]:
     """Yield the rows of `tarpon check`."""
     for name, size in SIZES.items():
         path = folder / f"{name}.npz"
-        took([sys.executable, "-c", DRAWS, str(path), *map(str, size)])
+        took([sys.executable, "-c", DRAWS, str(path), "exact", *map(str, size)])
         words = [sys.executable, "-m", "tarpon", "check", str(path), "--rng", "0"]
         what = f"`tarpon check`, {' × '.join(map(str, size))}"
         fresh = [{"NUMBA_CACHE_DIR": f"{folder}/{name}-{k}"} for k in range(n_times)]
@@ -89,7 +89,7 @@ def checks(folder: Path, n_times: int) -> Iterator[str]:
 def repairs(folder: Path, n_times: int) -> Iterator[str]:
     """Yield the row of `tarpon repair`."""
     path, size = folder / "wrong.npz", (500, 100, 2)
-    took([sys.executable, "-c", DRAWS.replace("exact", "heavy_tails"), str(path), *map(str, size)])
+    took([sys.executable, "-c", DRAWS, str(path), "heavy_tails", *map(str, size)])
     words = [sys.executable, "-m", "tarpon", "repair", str(path), "--rng", "0"]
     what = f"`tarpon repair`, {' × '.join(map(str, size))}"
     yield row(what, *(took(words) for _ in range(n_times)))

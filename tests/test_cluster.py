@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -21,6 +22,7 @@ from tarpon import Engine, Simulations
 from tarpon.cli import main
 
 N_SIMS, N_DRAWS, N_DIMS = 100, 250, 3
+PROBLEM = Path(__file__).parents[1] / "examples" / "conjugate.py"
 
 
 @pytest.fixture(scope="module")
@@ -131,28 +133,13 @@ def test_samplers_on_dask(client):
     np.testing.assert_array_equal(there.samples, here.samples)
 
 
-PROBLEM = """
-import numpy as np
-
-def prior(rng):
-    return rng.normal(size=2)
-
-def simulate(theta, rng):
-    return theta + rng.normal(size=2)
-
-def posterior(x, n_draws, rng):
-    return x / 2 + np.sqrt(0.5) * rng.normal(size=(n_draws, 2))
-"""
-
-
 @pytest.mark.slow
 def test_runs_on_dask(client, tmp_path):
     """Whoever simulates: the same simulations are stored, and the answer is the same."""
-    (tmp_path / "problem.py").write_text(PROBLEM)
 
     def found(store, executor):
         study = tarpon.run(
-            str(tmp_path / "problem.py"), store=tmp_path / store, n_sims=24, n_draws=50, rng=7,
+            str(PROBLEM), store=tmp_path / store, n_sims=24, n_draws=50, rng=7,
             executor=executor,
         )  # fmt: skip
         stored = {}

@@ -190,6 +190,20 @@ class Remaining:
             first, rest = _beside(np.column_stack([first, along]), *given).T
         return _p_value(_errors(first, _centred(rest)[:, None]), n_tests)
 
+    def too_wide(self, ks: Sequence[int], *given: Floats) -> float:
+        """Return the p-value of truths that scatter too widely, beside numbers that biases follow.
+
+        Draws are moved along these. Of some parameters, or of all together if none is named.
+        """
+        effects = self.effects.beside(*given)
+        sizes = [effects.width(k) for k in ks] or [effects.width()]
+        errors = [
+            2 * 1.96 * np.log(size.value) / np.log(size.high / size.low)
+            for size in sizes
+            if size.value > 1
+        ]
+        return _p_value(np.array(errors), len(sizes))
+
     def width_along(self, k: int | None, along: Floats, n_tests: int) -> float:
         """Return the p-value of a width error of a parameter, or of all, along numbers."""
         width = self.moments[1].sum(axis=1) if k is None else self.moments[1][:, k]

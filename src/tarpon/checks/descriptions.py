@@ -190,7 +190,7 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
     failing = _failing(single, rejected.level)
     whole = rejected.effects.width()
     if everywhere and (_alike(single, whole.value) or not failing):
-        return _beside_biases(rejected, (), _widths(rejected, (), (whole,), sign, p_value))
+        return _beside_biases((), _widths(rejected, (), (whole,), sign, p_value))
     if rejected.field is not None:
         return _wide_patches(rejected, p_value)
     found = []
@@ -202,32 +202,17 @@ def width(rejected: Rejected, p_value: float) -> list[Candidate]:
             if min(side * (size.low - 1), side * (size.high - 1)) > 0
         ]
         widths = _widths(rejected, clear, tuple(sizes[k] for k in clear), side, p_value)
-        found += _beside_biases(rejected, clear, widths)
+        found += _beside_biases(clear, widths)
     return found
 
 
-def _beside_biases(
-    rejected: Rejected, ks: Sequence[int], widths: list[Candidate]
-) -> list[Candidate]:
-    """Return widths of some parameters, or of all, of which biases along the data leave less.
-
-    What remains is the scatter of truths about draws that are moved along these data.
-    """
+def _beside_biases(ks: Sequence[int], widths: list[Candidate]) -> list[Candidate]:
+    """Return widths of some parameters, or of all, of which biases along the data leave less."""
 
     def left(remaining: Remaining, others: Sequence[Candidate]) -> float:
-        effects = remaining.effects.beside(*what_biases_follow(others))
-        sizes = [effects.width(k) for k in ks] or [effects.width()]
-        return min(map(_too_wide, sizes)) * len(sizes)
+        return remaining.too_wide(ks, *what_biases_follow(others))
 
     return [replace(candidate, left=left) for candidate in widths]
-
-
-def _too_wide(width: Estimate) -> float:
-    """Return the p-value of truths that scatter more widely than draws."""
-    from scipy.special import ndtr
-
-    error = np.log(width.high / width.low) / (2 * 1.96)
-    return float(2 * ndtr(-np.log(width.value) / error)) if width.value > 1 else 1.0
 
 
 def _wide_patches(rejected: Rejected, p_value: float) -> list[Candidate]:
